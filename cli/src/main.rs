@@ -1,0 +1,2 @@
+//! The `moored` command.
+fn main() {}
