@@ -1,0 +1,193 @@
+//! Agent definitions: what the host knows of a kind of agent, as data (`docs/agent-definition.md`).
+//!
+//! A definition is chosen by the caller, by name or by file, never by the program's name. Any command line runs with
+//! the generic one.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::FailureCode;
+
+/// How a kind of agent is started, ended, reopened and read.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentDefinition {
+    /// What it is called in lists.
+    pub name: String,
+    /// Program and arguments. No shell stands between.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Variables pinned at every spawn; the pinned values are part of the recorded identity (decision D15).
+    #[serde(default)]
+    pub pin_env: std::collections::BTreeMap<String, String>,
+    /// Variables the agent never inherits.
+    #[serde(default)]
+    pub drop_env: Vec<String>,
+    /// Releases that are supported; absent, every release is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<SupportedVersions>,
+    /// How an earlier session is reopened when both ways are offered (rule 7.2.2).
+    #[serde(default)]
+    pub reopen: Reopen,
+    /// Lengthens the EOF window of the ladder; never shortens it (decision D13).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eof_grace_ms: Option<u64>,
+    /// What permission requests are answered with (rule 1.2.7).
+    #[serde(default)]
+    pub access: Access,
+    /// Where the agent keeps its session, so that the host can name why one cannot be reopened (decision D16).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_file: Option<SessionFile>,
+    /// How a turn's verdict is read from that file (decision D19).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<VerdictReader>,
+    /// What would move the agent's store, were it not pinned (decision D15).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
+}
+
+/// Releases that are supported (rule 1.2.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SupportedVersions {
+    /// The first supported release, `major.minor.patch`.
+    pub from: String,
+    /// Whether releases with a pre-release suffix are supported.
+    #[serde(default)]
+    pub pre_releases: bool,
+}
+
+/// How an earlier session is reopened (rule 7.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reopen {
+    /// `session/load`, else `session/resume`.
+    #[default]
+    Load,
+    /// `session/resume`, else `session/load`.
+    Resume,
+}
+
+/// What permission requests are answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// An offered `allow_once` option is chosen; where none is offered a person is asked (rule 9.1.3).
+    AllowOnce,
+}
+
+/// Where the agent keeps a session. `{ENV_NAME}` stands for a pinned variable, `{session}` for the agent's session id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionFile {
+    /// A path with `*` for any run of characters inside one component.
+    pub glob: String,
+    /// Where the file's header says what it is.
+    pub header: SessionFileHeader,
+}
+
+/// Fields of the session file's header record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionFileHeader {
+    /// The record that is the header: the first one whose fields match.
+    #[serde(default)]
+    pub matching: std::collections::BTreeMap<String, String>,
+    /// Dotted path of the session id.
+    pub id: String,
+    /// Dotted path of the working directory.
+    pub cwd: String,
+}
+
+/// Reads a turn's verdict from the agent's own session file: JSON Lines and dotted field paths only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerdictReader {
+    /// The last record whose fields match is the one that counts.
+    pub last_matching: std::collections::BTreeMap<String, String>,
+    /// Dotted path of the word.
+    pub field: String,
+    /// What each word means; a word that is not listed means nothing.
+    pub words: std::collections::BTreeMap<String, VerdictWord>,
+    /// Dotted path of the agent's own explanation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// What a word in a session file says of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictWord {
+    /// It finished.
+    Success,
+    /// It failed.
+    Failure,
+    /// It was stopped.
+    Cancellation,
+}
+
+/// What the agent itself would resolve its store from, were nothing pinned (decision D15).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    /// Variables that move the store, in order of precedence.
+    pub environment: Vec<String>,
+    /// Files of variables the agent reads by itself, in order of precedence.
+    #[serde(default)]
+    pub dotenv_files: Vec<String>,
+    /// Where the store is when nothing moves it.
+    pub default: String,
+}
+
+impl AgentDefinition {
+    /// The definition of any ACP agent nobody described.
+    pub fn generic(command: Vec<String>) -> Self {
+        Self {
+            name: "agent".to_owned(),
+            command,
+            pin_env: Default::default(),
+            drop_env: Vec::new(),
+            versions: None,
+            reopen: Reopen::Load,
+            eof_grace_ms: None,
+            access: Access::Ask,
+            session_file: None,
+            verdict: None,
+            drift: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for AgentDefinition {
+    // Arguments and pinned values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentDefinition")
+            .field("name", &self.name)
+            .field("program", &self.command.first())
+            .field("pin_env", &self.pin_env.keys())
+            .field("reopen", &self.reopen)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an agent's release is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this program supports {name} from {from} on, and found {found}; install a supported release"
+)]
+pub struct UnsupportedRelease {
+    /// The agent.
+    pub name: String,
+    /// The first supported release.
+    pub from: String,
+    /// What it says it is.
+    pub found: String,
+}
+
+impl UnsupportedRelease {
+    /// The published fact.
+    pub const CODE: FailureCode = FailureCode::HostUnsupported;
+}

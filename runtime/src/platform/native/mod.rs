@@ -1,0 +1,1 @@
+//! The layer on tokio and the operating system.

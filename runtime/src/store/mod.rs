@@ -1,0 +1,197 @@
+//! The store: where rows, records and the operation ledger are durable.
+//!
+//! The seam is [`Store::submit`]: a [`Unit`] is atomic and belongs to one session. Grouping units into transactions,
+//! ordering and answering are pure code (`group`), used by the SQLite writer thread and by the in-memory model alike;
+//! each unit stands alone, so one that is refused never fails another session's.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CallerId, EpochId, Fence, OperationId, SessionId};
+use crate::journal::{Row, RowFault};
+use crate::platform::BoxFuture;
+use crate::session::record::SessionRecord;
+
+/// The store, as everything above it holds it.
+pub type SharedStore = Arc<dyn Store>;
+
+/// A durable store of one host.
+pub trait Store: Send + Sync + 'static {
+    /// Takes a unit in the order of the calls. The answer comes once it is durable, or is refused; a session's answers
+    /// come in the order of its units. Once a unit of a session is refused with [`Refusal::Retry`], every later unit of
+    /// that session that was already submitted is refused too (`Retry { reason: Behind }`), so that order holds when
+    /// the caller submits them again in order.
+    fn submit(&self, unit: Unit) -> BoxFuture<Result<(), Refusal>>;
+
+    /// Everything a starting host needs: the records of all sessions, in order of their ids, and the ledger.
+    fn load(&self) -> BoxFuture<Result<StoreImage, StoreError>>;
+
+    /// The rows of one session's live epoch, in order.
+    fn rows(&self, session: SessionId) -> BoxFuture<Result<StoredRows, StoreError>>;
+}
+
+/// One atomic change of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Whose.
+    pub session: SessionId,
+    /// Refused as stale when the stored record's fence is higher (rule 6.5.2).
+    pub fence: Fence,
+    /// Rows to append; contiguous sequence numbers after the last stored one.
+    pub rows: Vec<Row>,
+    /// A row of the operation ledger, inserted or replaced by its operation id.
+    pub ledger: Option<LedgerEntry>,
+    /// The session's record, replaced whole; its lease is compared first.
+    pub record: Option<RecordChange>,
+}
+
+/// A compare-and-set of the session's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordChange {
+    /// The revision the stored record must have; 0 creates it.
+    pub expected_revision: u64,
+    /// The new record, whose revision is one higher.
+    pub record: SessionRecord,
+}
+
+/// One remembered operation (rule 5.10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerEntry {
+    /// Its id.
+    pub op: OperationId,
+    /// Who called.
+    pub caller: CallerId,
+    /// Whose session.
+    pub session: SessionId,
+    /// Digest of the call (rule 5.10.1).
+    pub fingerprint: String,
+    /// When it was recorded, wall time.
+    pub recorded_ms: u64,
+    /// What came of it: the answer's JSON text once it succeeded or failed.
+    pub outcome: LedgerOutcome,
+}
+
+/// What came of an operation (rule 5.10.3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", content = "answer", rename_all = "snake_case")]
+pub enum LedgerOutcome {
+    /// Claimed, not finished.
+    Pending,
+    /// The answer that a replay gives again.
+    Succeeded(String),
+    /// The refusal that a replay gives again.
+    Failed(String),
+    /// The host died in between.
+    Unknown,
+}
+
+/// What a starting host reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreImage {
+    /// All sessions' records.
+    pub records: Vec<SessionRecord>,
+    /// The ledger, in order of operation ids.
+    pub ledger: Vec<LedgerEntry>,
+}
+
+/// What lies stored of one session's live epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRows {
+    /// The live epoch.
+    pub epoch: Option<EpochId>,
+    /// The readable prefix, in order, contiguous from 1.
+    pub rows: Vec<Row>,
+    /// Why the prefix is not the whole.
+    pub fault: Option<RowFault>,
+}
+
+/// Why a unit did not become durable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Nothing of the unit is stored; submitting it again may succeed (decision D8).
+    #[error("the store does not take writes now ({reason})")]
+    Retry {
+        /// Why.
+        reason: RetryReason,
+    },
+    /// A newer owner has written: this one may not write again (rule 6.5.2).
+    #[error("another owner holds the session at fence {current}")]
+    Stale {
+        /// The stored fence.
+        current: Fence,
+    },
+    /// The record or the sequence is not what the unit expected: nothing of it is stored.
+    #[error("the stored session is not what was expected")]
+    Conflict,
+    /// Nothing will ever be stored again through this store.
+    #[error("the store is closed for good ({reason})")]
+    Closed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a unit may be submitted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RetryReason {
+    /// No space is left.
+    Full,
+    /// The database is locked by another connection.
+    Busy,
+    /// The operating system refused a write.
+    Io,
+    /// An earlier unit of the session was refused.
+    Behind,
+}
+
+impl std::fmt::Display for RetryReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Full => "no space is left",
+            Self::Busy => "it is locked",
+            Self::Io => "the operating system refused a write",
+            Self::Behind => "an earlier write is waiting",
+        })
+    }
+}
+
+/// Why a store cannot be opened or read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another host has it open.
+    #[error(
+        "the store {path} is in use by process {pid}; close that host, or choose another with --store"
+    )]
+    InUse {
+        /// The state directory.
+        path: String,
+        /// Who holds the lock, as it wrote itself down.
+        pid: String,
+    },
+    /// A newer build made it.
+    #[error("the store {path} was made by a newer version (schema {schema}); update this program")]
+    Newer {
+        /// The state directory.
+        path: String,
+        /// Its schema.
+        schema: i64,
+    },
+    /// It is not one of ours.
+    #[error("{path} is not a store of this program; choose another with --store")]
+    Foreign {
+        /// The file.
+        path: String,
+    },
+    /// The operating system or the database refused.
+    #[error("the store {path} cannot be used ({reason})")]
+    Unusable {
+        /// The state directory.
+        path: String,
+        /// What was said.
+        reason: String,
+    },
+}
