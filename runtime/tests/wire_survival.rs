@@ -1,4 +1,5 @@
-//! What must survive on the wire: one row a shape, with the events it gives and the tolerances it uses.
+//! What must survive on the wire: one row a shape, with the events it gives and the tolerances it
+//! uses.
 mod wire_support;
 
 use moored::wire::{Quirk, Quirks};

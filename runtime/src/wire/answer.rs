@@ -1,7 +1,7 @@
 //! Typed views of the answers to our requests, decoded on demand from the raw result.
 //!
-//! Decoding never fails: an answer of the wrong shape is an answer that says nothing, plus a defect. What to do about
-//! it is the caller's decision.
+//! Decoding never fails: an answer of the wrong shape is an answer that says nothing, plus a
+//! defect. What to do about it is the caller's decision.
 use std::fmt;
 
 use super::event::{Hidden, Json};
@@ -74,7 +74,8 @@ pub struct Capabilities {
     pub prompt_embedded_context: bool,
 }
 
-/// The answer to `session/new`, `session/load` or `session/resume`. For the last two null is success.
+/// The answer to `session/new`, `session/load` or `session/resume`. For the last two null is
+/// success.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOpened {
     /// The session's id; only `session/new` must name it.
@@ -94,7 +95,8 @@ pub struct PromptAnswer {
     pub usage: Option<Usage>,
 }
 
-/// Why a turn ended (rule 2.2.1). Only the exact words are known; any other keeps its text, and its outcome is absent.
+/// Why a turn ended (rule 2.2.1). Only the exact words are known; any other keeps its text, and its
+/// outcome is absent.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// `cancelled`.
@@ -200,7 +202,8 @@ impl StopReason {
 }
 
 impl Usage {
-    /// True when every count that was given is zero. Of a stopped turn that means unknown (decision D1).
+    /// True when every count that was given is zero. Of a stopped turn that means unknown (decision
+    /// D1).
     pub fn is_all_zero(&self) -> bool {
         let counts = [
             self.input,
@@ -229,13 +232,15 @@ impl Usage {
     }
 }
 
-/// An error in words for a person (rule 2.2.7): its data if that is a text, else the text `details` in it, else its
-/// message; cut to [`QUOTED_CHARS_MAX`]. Other data is never shown.
+/// An error in words for a person (rule 2.2.7): its data if that is a text, else the text `details`
+/// in it, else its message; cut to [`QUOTED_CHARS_MAX`]. Other data is never shown.
 pub fn words(message: &str, data: Option<&str>) -> String {
     let data = data.and_then(|data| View::parse(data).ok());
     let mut unused = Findings::default();
     let said = data
-        .and_then(|data| data.text().or(member(data, "details", &mut unused)?.text()))
+        .and_then(|data| {
+            data.text().or_else(|| member(data, "details", &mut unused).and_then(View::text))
+        })
         .filter(|said| !said.is_empty());
     quoted(said.as_deref().unwrap_or(message)).to_owned()
 }

@@ -23,7 +23,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The decoder's bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// The longest line that is read, without its newline; longer ones are skipped and reported once.
+    /// The longest line that is read, without its newline; longer ones are skipped and reported
+    /// once.
     pub line_bytes_max: usize,
     /// How many bytes of noise are kept for diagnostics.
     pub noise_tail: usize,
@@ -31,9 +32,10 @@ pub struct Limits {
 
 /// Reads one child's stdout.
 ///
-/// Bytes go in with [`push`](Self::push), in any cut, and [`finish`](Self::finish) says that no more come. Events go
-/// to the sink in the order of the bytes; any cut gives the same events and leaves the same decoder. It holds no
-/// clock and does no I/O, and nothing a peer sends can make it fail.
+/// Bytes go in with [`push`](Self::push), in any cut, and [`finish`](Self::finish) says that no
+/// more come. Events go to the sink in the order of the bytes; any cut gives the same events and
+/// leaves the same decoder. It holds no clock and does no I/O, and nothing a peer sends can make it
+/// fail.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Decoder {
     lines: Lines,
@@ -42,7 +44,8 @@ pub struct Decoder {
     noise: NoiseTail,
 }
 
-/// The last noise of a child, oldest line first. Invariant: `bytes` is the sum of the lines and within the limit.
+/// The last noise of a child, oldest line first. Invariant: `bytes` is the sum of the lines and
+/// within the limit.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct NoiseTail {
     limit: usize,
@@ -81,7 +84,8 @@ impl Decoder {
         self.push_numbered(bytes, &mut |_, event| sink(event));
     }
 
-    /// Like [`push`](Self::push), with each event's wire sequence number: the frame it came with, counted from 1.
+    /// Like [`push`](Self::push), with each event's wire sequence number: the frame it came with,
+    /// counted from 1.
     pub fn push_numbered(&mut self, bytes: &[u8], sink: &mut dyn FnMut(u64, Event<'_>)) {
         let mut rest = bytes;
         loop {
@@ -109,8 +113,8 @@ impl Decoder {
         self.read_buffered(Ending::EndOfStream, sink);
     }
 
-    /// How many frames have been read, noise and refused lines included. While an event is handed over this is
-    /// its frame's number, so "after the response" is a comparison of two numbers.
+    /// How many frames have been read, noise and refused lines included. While an event is handed
+    /// over this is its frame's number, so "after the response" is a comparison of two numbers.
     pub fn frames(&self) -> u64 {
         self.frames
     }
@@ -125,7 +129,8 @@ impl Decoder {
         self.quirks.absorb(quirks);
     }
 
-    /// The last bytes that were no frame, for a person's diagnosis: whole or cut lines, oldest first.
+    /// The last bytes that were no frame, for a person's diagnosis: whole or cut lines, oldest
+    /// first.
     pub fn noise_tail(&self) -> impl Iterator<Item = &[u8]> {
         self.noise.lines.iter().map(AsRef::as_ref)
     }
@@ -215,7 +220,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the frame a text begins with and returns how much of the text it was. What is no frame takes all.
+    /// Reads the frame a text begins with and returns how much of the text it was. What is no frame
+    /// takes all.
     fn read_frame(
         &mut self,
         text: &str,
@@ -230,7 +236,8 @@ impl Decoder {
         let mut cursor = Cursor::new(text);
         match envelope::read(&mut cursor, &mut findings) {
             Ok(_) if cursor.lone_surrogate => {
-                // Rare enough to read once more: from here on every text is one that any parser takes.
+                // Rare enough to read once more: from here on every text is one that any parser
+                // takes.
                 findings.quirks = Quirks::default();
                 findings.quirk(Quirk::LoneSurrogate);
                 let read = text.len() - cursor.rest().len();

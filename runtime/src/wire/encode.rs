@@ -1,6 +1,7 @@
 //! Our frames: requests, notifications and replies, each one line ending in its only newline.
 //!
-//! The order of members is the order written here, so equal calls give equal bytes. Ids are the caller's counter.
+//! The order of members is the order written here, so equal calls give equal bytes. Ids are the
+//! caller's counter.
 use std::io;
 
 use serde::Serialize;
@@ -245,7 +246,8 @@ fn frame(frame: &impl Serialize) -> Result<Vec<u8>, FrameTooLarge> {
     line.end()
 }
 
-/// A line being written. Past the limit it only counts, so a refused frame costs no more memory than a legal one.
+/// A line being written. Past the limit it only counts, so a refused frame costs no more memory
+/// than a legal one.
 #[derive(Default)]
 struct BoundedLine {
     bytes: Vec<u8>,
@@ -261,8 +263,9 @@ impl BoundedLine {
     }
 
     fn put_json(&mut self, value: &impl Serialize) {
-        // Writing here never fails, and neither do the closed types of this module: no map with odd keys, no number
-        // that JSON lacks. A reply of the embedder's own that cannot be serialized is written as null.
+        // Writing here never fails, and neither do the closed types of this module: no map with odd
+        // keys, no number that JSON lacks. A reply of the embedder's own that cannot be serialized
+        // is written as null.
         let start = (self.bytes.len(), self.wanted);
         if serde_json::to_writer(&mut *self, value).is_err() {
             self.bytes.truncate(start.0);
@@ -276,7 +279,8 @@ impl BoundedLine {
         if self.wanted > MAX_OUTBOUND_FRAME {
             return Err(FrameTooLarge { bytes: self.wanted, limit: MAX_OUTBOUND_FRAME });
         }
-        // Inside JSON a line break can only be white space between tokens (of a raw value passed through).
+        // Inside JSON a line break can only be white space between tokens (of a raw value passed
+        // through).
         let last = self.bytes.len() - 1;
         for byte in &mut self.bytes[..last] {
             if matches!(byte, b'\n' | b'\r') {

@@ -1,4 +1,5 @@
-//! The JSON-RPC envelope: which kind of frame an object is, with every tolerance of the wire counted.
+//! The JSON-RPC envelope: which kind of frame an object is, with every tolerance of the wire
+//! counted.
 use std::borrow::Cow;
 
 use super::event::{Event, Json, ReplyOutcome};
@@ -60,7 +61,8 @@ pub(super) fn read<'a>(
 }
 
 impl<'a> Envelope<'a> {
-    /// The one event of this frame; `None` if it has no JSON-RPC shape or nothing but findings came of it.
+    /// The one event of this frame; `None` if it has no JSON-RPC shape or nothing but findings came
+    /// of it.
     pub(super) fn event(self, findings: &mut Findings) -> Option<Event<'a>> {
         self.version(findings);
         let id = self.id.filter(|id| !id.is_null());
@@ -93,7 +95,8 @@ impl<'a> Envelope<'a> {
         named || self.is_reply() || (self.method.is_some() && self.id.is_some())
     }
 
-    /// An answer, a bare error, or an id that claims to be JSON-RPC: agents drop a result that is undefined.
+    /// An answer, a bare error, or an id that claims to be JSON-RPC: agents drop a result that is
+    /// undefined.
     fn is_reply(&self) -> bool {
         let answered = self.result.is_some() || self.error.is_some();
         if self.id.is_some() {
@@ -192,7 +195,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// What must still be said about a frame that cannot be decoded: a reply settles, a whole request is answered.
+/// What must still be said about a frame that cannot be decoded: a reply settles, a whole request
+/// is answered.
 pub(super) fn salvage(outline: &Outline, code: i64) -> Option<Event<'static>> {
     let id = View::parse(outline.id.as_deref()?).ok()?;
     if outline.has_answer {

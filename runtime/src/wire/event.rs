@@ -1,6 +1,7 @@
 //! What the decoder gives: one closed set of events, borrowed from the bytes they were read from.
 //!
-//! `Debug` of every type here names shapes, ids and lengths. It never prints what a person or an agent wrote.
+//! `Debug` of every type here names shapes, ids and lengths. It never prints what a person or an
+//! agent wrote.
 use std::borrow::Cow;
 use std::fmt;
 
@@ -42,8 +43,8 @@ pub enum NoiseKind {
 pub enum Event<'a> {
     /// A fault of the peer. What could be used of the same frame follows as its own event.
     Defect(Defect),
-    /// A request that cannot be served in any way, but whose id is known: it must be answered with this code
-    /// (rule 9.1.4; every request from the agent gets exactly one reply).
+    /// A request that cannot be served in any way, but whose id is known: it must be answered with
+    /// this code (rule 9.1.4; every request from the agent gets exactly one reply).
     InvalidRequest {
         /// The agent's id.
         id: RequestId,
@@ -64,7 +65,8 @@ pub enum Event<'a> {
         /// Its parameters; null reads as absent.
         params: Option<Json<'a>>,
     },
-    /// The answer to a request of ours. Whether that request is open is the caller's knowledge (decision D9).
+    /// The answer to a request of ours. Whether that request is open is the caller's knowledge
+    /// (decision D9).
     Reply {
         /// Our id.
         id: u64,

@@ -62,7 +62,8 @@ pub struct Quirks(BTreeMap<Quirk, u64>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Defect {
-    /// Rule 4 of the wire: batches are refused. Replies in it still settle their requests as undecodable.
+    /// Rule 4 of the wire: batches are refused. Replies in it still settle their requests as
+    /// undecodable.
     #[error("the agent sent a batch of {frames} frames, which the protocol does not have")]
     Batch {
         /// How many elements it had.

@@ -1,7 +1,8 @@
 //! The hot shape: one text chunk of a running turn, decoded in one borrowed pass.
 //!
-//! This reads exactly the frames that need no tolerance and gives up (`None`) at anything else, which then takes the
-//! general path. Whatever it accepts, the general path must read the same; a test compares the two.
+//! This reads exactly the frames that need no tolerance and gives up (`None`) at anything else,
+//! which then takes the general path. Whatever it accepts, the general path must read the same; a
+//! test compares the two.
 use std::borrow::Cow;
 
 use super::event::{ChunkRole, Event};

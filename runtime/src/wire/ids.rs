@@ -1,6 +1,7 @@
 //! The two id spaces: ours, a counter, and the agent's, echoed exactly as they came.
 //!
-//! They never meet. Agents number their requests from 0 and so collide with ours as a rule, not by accident.
+//! They never meet. Agents number their requests from 0 and so collide with ours as a rule, not by
+//! accident.
 use std::fmt;
 
 use super::findings::Quirk;
@@ -11,8 +12,8 @@ pub const REQUEST_ID_BYTES_MAX: usize = 1024;
 
 /// The id of a request that the agent made.
 ///
-/// `Display` gives the JSON token to echo. Two spellings of one number are two ids: an agent that sends `7.0` gets
-/// `7.0` back.
+/// `Display` gives the JSON token to echo. Two spellings of one number are two ids: an agent that
+/// sends `7.0` gets `7.0` back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestId {
     /// A whole number in its plain form.

@@ -1,13 +1,15 @@
 //! A strict, borrowed, iterative reader of JSON text.
 //!
-//! The wire needs three things a general parser does not give together: values kept as the exact text they came in,
-//! a nesting bound that also holds for the parts nobody looks at, and tolerance for duplicate keys and broken
-//! surrogate pairs. So this is a cursor that checks what it steps over, never recurses, and never copies.
+//! The wire needs three things a general parser does not give together: values kept as the exact
+//! text they came in, a nesting bound that also holds for the parts nobody looks at, and tolerance
+//! for duplicate keys and broken surrogate pairs. So this is a cursor that checks what it steps
+//! over, never recurses, and never copies.
 use std::borrow::Cow;
 
 use super::findings::{Findings, Quirk};
 
-/// How deep containers may nest in one frame, the frame's own object included. One bit each of a `u128`.
+/// How deep containers may nest in one frame, the frame's own object included. One bit each of a
+/// `u128`.
 pub const NESTING_MAX: u32 = 128;
 
 /// Why a text is no JSON value that we take.
@@ -306,15 +308,16 @@ impl<'a> View<'a> {
     }
 }
 
-/// Fills a slot with a member's value. Of duplicate keys the last one counts, as in every `JSON.parse`.
+/// Fills a slot with a member's value. Of duplicate keys the last one counts, as in every
+/// `JSON.parse`.
 pub(super) fn take_last<T>(slot: &mut Option<T>, value: T, findings: &mut Findings) {
     if slot.replace(value).is_some() {
         findings.quirk(Quirk::DuplicateKey);
     }
 }
 
-/// Replaces every escape of half a surrogate pair by the replacement character's escape, so that the text can be
-/// stored and read again by any parser.
+/// Replaces every escape of half a surrogate pair by the replacement character's escape, so that
+/// the text can be stored and read again by any parser.
 pub(super) fn repair_surrogates(text: &str) -> String {
     let mut repaired = String::with_capacity(text.len());
     let mut rest = text;
@@ -332,8 +335,8 @@ pub(super) fn repair_surrogates(text: &str) -> String {
 
 /// The length of the longest prefix that holds no quote, no backslash and no control character.
 ///
-/// Eight bytes at a time: a byte's high bit ends up set where it is one of the three. Borrows can mark bytes
-/// above a true hit falsely, never below one, and only the lowest mark is used.
+/// Eight bytes at a time: a byte's high bit ends up set where it is one of the three. Borrows can
+/// mark bytes above a true hit falsely, never below one, and only the lowest mark is used.
 fn plain_prefix(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -355,7 +358,8 @@ fn plain_prefix(bytes: &[u8]) -> usize {
     whole + plain
 }
 
-/// Reads the escape a text starts with: its character, or `None` for half a surrogate pair, and its length.
+/// Reads the escape a text starts with: its character, or `None` for half a surrogate pair, and its
+/// length.
 fn read_escape(text: &str) -> Option<(Option<char>, usize)> {
     let character = match text.as_bytes().get(1)? {
         b'"' => '"',

@@ -1,10 +1,12 @@
 //! Bytes to lines, over any cut of the bytes.
 //!
-//! A line that lies whole inside the given bytes is handed out where it lies; only the part of a line that the bytes
-//! end in is copied. A line over the limit is skipped, but skimmed, for it may be an answer.
+//! A line that lies whole inside the given bytes is handed out where it lies; only the part of a
+//! line that the bytes end in is copied. A line over the limit is skipped, but skimmed, for it may
+//! be an answer.
 use super::skim::{Outline, Skim};
 
-/// Buffered capacity above this is given back once its line is done: one huge line must not cost for ever.
+/// Buffered capacity above this is given back once its line is done: one huge line must not cost
+/// for ever.
 const RETAINED_CAPACITY_MAX: usize = 8 * 1024;
 
 /// What [`Lines::split`] found.

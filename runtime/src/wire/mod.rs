@@ -1,12 +1,15 @@
-//! The wire: newline-delimited JSON-RPC 2.0 between a host and one agent, as bytes in and events out.
+//! The wire: newline-delimited JSON-RPC 2.0 between a host and one agent, as bytes in and events
+//! out.
 //!
-//! [`Decoder`] reads a child's stdout: any cut of the same bytes gives the same [`Event`]s, in one ordered stream
-//! with a sequence number each, so that "after the response" is decidable. Nothing a peer writes makes it fail: what
-//! can be understood is delivered and counted as a [`Quirk`], what cannot is a [`Defect`] or [`Event::Noise`], and a
-//! reply to one of our ids settles its request whatever its payload looks like. [`encode`] writes our frames,
-//! [`answer`] decodes results on demand, and [`write_queue`] accounts for what waits to be written.
+//! [`Decoder`] reads a child's stdout: any cut of the same bytes gives the same [`Event`]s, in one
+//! ordered stream with a sequence number each, so that "after the response" is decidable. Nothing a
+//! peer writes makes it fail: what can be understood is delivered and counted as a [`Quirk`], what
+//! cannot is a [`Defect`] or [`Event::Noise`], and a reply to one of our ids settles its request
+//! whatever its payload looks like. [`encode`] writes our frames, [`answer`] decodes results on
+//! demand, and [`write_queue`] accounts for what waits to be written.
 //!
-//! There is no clock, no I/O and no task here, and `Debug` of nothing here prints what a person or an agent wrote.
+//! There is no clock, no I/O and no task here, and `Debug` of nothing here prints what a person or
+//! an agent wrote.
 //!
 //! ```
 //! use moored::wire::{Decoder, Event, Limits};

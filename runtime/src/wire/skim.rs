@@ -1,8 +1,9 @@
 //! Reading the outline of a frame that cannot be decoded.
 //!
-//! A line that is too long, nested too deep or broken may still be the answer to one of our requests, and nothing
-//! may hang because of a shape. The skim walks the bytes of such a line one by one, keeps nothing but the names of
-//! the outermost members and the id, and so works at any length, in constant memory, over any cut of the bytes.
+//! A line that is too long, nested too deep or broken may still be the answer to one of our
+//! requests, and nothing may hang because of a shape. The skim walks the bytes of such a line one
+//! by one, keeps nothing but the names of the outermost members and the id, and so works at any
+//! length, in constant memory, over any cut of the bytes.
 
 /// The longest id or name that is kept.
 const TOKEN_BYTES_MAX: usize = 256;

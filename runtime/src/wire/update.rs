@@ -1,7 +1,7 @@
 //! Session updates, typed where the host uses them and raw where it does not.
 //!
-//! Reading is tolerant: a member of the wrong type is absent, an unknown word is kept as its text, an unknown kind
-//! is kept whole. Order is never changed and nothing is dropped without a finding.
+//! Reading is tolerant: a member of the wrong type is absent, an unknown word is kept as its text,
+//! an unknown kind is kept whole. Order is never changed and nothing is dropped without a finding.
 use std::borrow::Cow;
 use std::fmt;
 

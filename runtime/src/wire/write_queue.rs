@@ -1,7 +1,8 @@
 //! The account of what waits to be written to a child (decision D2).
 //!
-//! It holds no bytes and knows no task: the driver asks before it queues a frame and reports what went out. A part is
-//! reserved for what must never wait behind a prompt: a cancel, and the replies the agent is owed.
+//! It holds no bytes and knows no task: the driver asks before it queues a frame and reports what
+//! went out. A part is reserved for what must never wait behind a prompt: a cancel, and the replies
+//! the agent is owed.
 use super::encode::MAX_OUTBOUND_FRAME;
 
 /// The whole queue.
@@ -9,7 +10,8 @@ pub const WRITE_QUEUE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The part of it that only cancels and replies may use.
 pub const RESERVED_BYTES: usize = 64 * 1024;
 
-// The longest legal frame must fit an empty queue beside the reserve, or it would wait for room for ever.
+// The longest legal frame must fit an empty queue beside the reserve, or it would wait for room for
+// ever.
 const _: () = assert!(MAX_OUTBOUND_FRAME <= WRITE_QUEUE_BYTES_MAX - RESERVED_BYTES);
 
 /// What a frame is, as far as waiting goes.
@@ -29,7 +31,8 @@ pub enum FrameKind {
 pub enum Admission {
     /// Counted: queue it now.
     Admitted,
-    /// A cancel or reply found even the reserve full: the child does not read, and its transport counts as broken.
+    /// A cancel or reply found even the reserve full: the child does not read, and its transport
+    /// counts as broken.
     ReserveFull,
     /// A request that has to wait for room, as a queued send does.
     WaitForRoom,
