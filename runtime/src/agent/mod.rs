@@ -198,7 +198,8 @@ impl SupportedVersions {
         let Some((found, is_pre_release)) = release(found) else {
             return false;
         };
-        release(&self.from).is_some_and(|(from, _)| found >= from) && (self.pre_releases || !is_pre_release)
+        release(&self.from).is_some_and(|(from, _)| found >= from)
+            && (self.pre_releases || !is_pre_release)
     }
 }
 

@@ -303,7 +303,13 @@ impl Fold {
             RowKind::Epoch { .. } => {}
             RowKind::Item(item) => self.put_item(at, 0, item, touched),
             RowKind::Text { item, revision, at: offset, text, cut } => {
-                let growth = TextGrowth { item: item.clone(), revision: *revision, at: *offset, text: text.clone(), cut: cut.clone() };
+                let growth = TextGrowth {
+                    item: item.clone(),
+                    revision: *revision,
+                    at: *offset,
+                    text: text.clone(),
+                    cut: cut.clone(),
+                };
                 self.grow_text(growth, touched);
             }
             RowKind::Tombstone { item, revision } => self.remove(item, *revision, touched),
@@ -397,7 +403,8 @@ impl Fold {
 
     fn grow_text(&mut self, growth: TextGrowth, touched: &mut Touched) {
         let keeps_text = self.keeps_text;
-        let Some(item) = self.items.get_mut(&growth.item).filter(|i| i.revision < growth.revision) else {
+        let Some(item) = self.items.get_mut(&growth.item).filter(|i| i.revision < growth.revision)
+        else {
             return;
         };
         let ItemBody::Message(message) = &mut item.body else {

@@ -109,7 +109,13 @@ impl Draft {
     }
 
     /// The operation is remembered with its answer in the same unit, and answered once it is durable.
-    pub(super) fn answering(self, session: &Session, now: Moment, operation: &Operation, answer: Answer) -> Self {
+    pub(super) fn answering(
+        self,
+        session: &Session,
+        now: Moment,
+        operation: &Operation,
+        answer: Answer,
+    ) -> Self {
         let mut draft = self.remembering(session, now, operation, &answer);
         draft.gates.push(Gate::Answer(operation.call, Box::new(answer)));
         draft
@@ -186,7 +192,13 @@ impl Session {
             self.effects.push_back(Effect::Append { ticket, unit: unit.clone() });
         }
         self.appends.bytes += bytes;
-        self.appends.waiting.push_back(Waiting { ticket, unit, gates: draft.gates, bytes, in_flight });
+        self.appends.waiting.push_back(Waiting {
+            ticket,
+            unit,
+            gates: draft.gates,
+            bytes,
+            in_flight,
+        });
         self.regulate_reading();
     }
 
@@ -244,7 +256,9 @@ impl Session {
                 self.regulate_reading();
                 self.advance(now);
             }
-            Refusal::Stale { .. } | Refusal::Conflict | Refusal::Closed { .. } => self.lose_store(now),
+            Refusal::Stale { .. } | Refusal::Conflict | Refusal::Closed { .. } => {
+                self.lose_store(now)
+            }
         }
     }
 
@@ -280,7 +294,8 @@ impl Session {
             match gate {
                 Gate::Answer(call, answer) => {
                     let refused = RefusedOperation::new(RefusalCode::StoreClosed);
-                    self.effects.push_back(Effect::Answer { call, answer: answer.refused(refused) });
+                    self.effects
+                        .push_back(Effect::Answer { call, answer: answer.refused(refused) });
                 }
                 // A child's end needs no row to be over.
                 Gate::Gone(generation) => self.forget_child(&generation),
@@ -336,9 +351,10 @@ impl Answer {
             Self::Stopped(Ok(stopped)) => serde_json::to_string(stopped),
             Self::Answered(Ok(answered)) => serde_json::to_string(answered),
             Self::Closed(Ok(closed)) => serde_json::to_string(closed),
-            Self::Sent(Err(r)) | Self::Stopped(Err(r)) | Self::Answered(Err(r)) | Self::Closed(Err(r)) => {
-                serde_json::to_string(r)
-            }
+            Self::Sent(Err(r))
+            | Self::Stopped(Err(r))
+            | Self::Answered(Err(r))
+            | Self::Closed(Err(r)) => serde_json::to_string(r),
         };
         #[expect(clippy::expect_used, reason = "answers hold no map with keys that are not text")]
         text.expect("an answer is always JSON")

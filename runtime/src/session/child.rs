@@ -158,6 +158,8 @@ pub(super) struct Child {
     pub(super) ended: VecDeque<EndedTurn>,
     pub(super) agent_turns: u64,
     pub(super) stderr: String,
+    /// It does not read, and even the reserve of its write queue is full.
+    pub(super) stuck: bool,
     pub(super) stdout_ended: bool,
     pub(super) failure: Option<FailureFact>,
     pub(super) ending: Option<Ending>,
@@ -199,6 +201,7 @@ impl Child {
             ended: VecDeque::new(),
             agent_turns: 0,
             stderr: String::new(),
+            stuck: false,
             stdout_ended: false,
             failure: None,
             ending: None,
@@ -252,7 +255,8 @@ impl Child {
         self.stderr.push_str(&String::from_utf8_lossy(bytes));
         let chars = self.stderr.chars().count();
         if chars > STDERR_TAIL_CHARS_MAX {
-            let cut = self.stderr.char_indices().nth(chars - STDERR_TAIL_CHARS_MAX).map_or(0, |(i, _)| i);
+            let cut =
+                self.stderr.char_indices().nth(chars - STDERR_TAIL_CHARS_MAX).map_or(0, |(i, _)| i);
             self.stderr.drain(..cut);
         }
     }

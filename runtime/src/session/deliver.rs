@@ -2,7 +2,7 @@
 //! at each step and has no state of its own.
 
 use super::append::{Draft, Gate};
-use super::child::{Asked, Child, Phase, Prompt};
+use super::child::{Asked, Cause, Child, Phase, Prompt};
 use super::machine::{Life, Session};
 use super::{Accepted, Answer, Effect, Operation};
 use crate::digest::fingerprint;
@@ -10,10 +10,12 @@ use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::host::Send;
 use crate::ids::{Generation, MessageId, TurnKey, key};
 use crate::journal::{
-    DispatchRow, DispatchState, ItemBody, RowKind, SendMode, StreamedText, SubmissionState, user_item,
+    DispatchRow, DispatchState, ItemBody, RowKind, SendMode, StreamedText, SubmissionState,
+    user_item,
 };
 use crate::limits::QUEUED_SENDS_MAX;
 use crate::platform::Moment;
+use crate::wire::write_queue::{Admission, RESERVED_BYTES, WRITE_QUEUE_BYTES_MAX};
 use crate::wire::{self, PromptBlock};
 
 impl Session {
@@ -47,8 +49,11 @@ impl Session {
             mode: send.mode,
             requested_ms: now.wall_ms,
         };
-        let accepted =
-            Accepted { message_id: send.message_id, state: SubmissionState::Queued, fence: self.fence() };
+        let accepted = Accepted {
+            message_id: send.message_id,
+            state: SubmissionState::Queued,
+            fence: self.fence(),
+        };
         let draft =
             Draft::rows(vec![row]).answering(self, now, &operation, Answer::Sent(Ok(accepted)));
         self.plan(now, draft);
@@ -77,7 +82,9 @@ impl Session {
         // Escaping can lengthen a text sixfold; below that no frame can be too large.
         let may_be_too_large = send.text.len() >= wire::MAX_OUTBOUND_FRAME / 8;
         let blocks = || [PromptBlock::text(send.text.as_str())];
-        if may_be_too_large && wire::encode::session_prompt(u64::MAX, &"x".repeat(1_024), &blocks()).is_err() {
+        if may_be_too_large
+            && wire::encode::session_prompt(u64::MAX, &"x".repeat(1_024), &blocks()).is_err()
+        {
             return Some(RefusalCode::MessageTooLarge);
         }
         None
@@ -112,6 +119,14 @@ impl Session {
         let Some(message) = self.next_message() else {
             return;
         };
+        if self.is_owned_elsewhere() {
+            // An earlier host's child may still live: nothing is started over it (invariant 1).
+            let queued: Vec<_> = self.plan.queued().cloned().collect();
+            for message in queued {
+                self.reject(now, &message, FailureFact::new(FailureCode::PreviousExitUnverifiable));
+            }
+            return;
+        }
         let Some(child) = self.child.as_ref() else {
             self.minting = true;
             self.effects.push_back(Effect::Mint);
@@ -119,6 +134,10 @@ impl Session {
         };
         // A child that starts takes nothing yet, one that ends takes nothing more (rules 5.3.5, 5.4).
         if !child.is_ready() || child.prompt.is_some() || child.dispatching.is_some() {
+            return;
+        }
+        if child.writes.queued() > WRITE_QUEUE_ROOM_BYTES {
+            // It waits for room as a queued send (decision D2).
             return;
         }
         let generation = child.generation.clone();
@@ -145,7 +164,12 @@ impl Session {
     }
 
     /// The dispatch row is durable: the prompt goes out, and its turn opens (decision D32).
-    pub(super) fn write_prompt(&mut self, now: Moment, generation: &Generation, message: &MessageId) {
+    pub(super) fn write_prompt(
+        &mut self,
+        now: Moment,
+        generation: &Generation,
+        message: &MessageId,
+    ) {
         let Some(child) = self.child_of(generation) else {
             self.withhold(message);
             return;
@@ -159,7 +183,8 @@ impl Session {
             debug_assert!(false, "a ready child knows its session");
             return;
         };
-        let Some(ItemBody::User(user)) = self.plan.item(&user_item(message)).map(|i| &i.body) else {
+        let Some(ItemBody::User(user)) = self.plan.item(&user_item(message)).map(|i| &i.body)
+        else {
             debug_assert!(false, "a handed over message has its item");
             return;
         };
@@ -174,7 +199,7 @@ impl Session {
             return;
         };
         child.prompt = Some(Prompt { message: message.clone(), accepted: false, cancelled: None });
-        self.write(frame, wire::write_queue::FrameKind::Prompt);
+        self.write(frame, wire::write_queue::FrameKind::Request);
         self.open_prompt_turn(now, message);
         self.steer(now);
     }
@@ -191,9 +216,10 @@ impl Session {
 
     /// A steer that waits cuts the running prompt, once (rules 2.5.1, 2.5.2).
     fn steer(&mut self, now: Moment) {
-        let waiting = self.plan.queued().any(|m| {
-            self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer)
-        });
+        let waiting = self
+            .plan
+            .queued()
+            .any(|m| self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer));
         let running = self.child.as_ref().is_some_and(|c| c.is_ready() && c.prompt.is_some());
         if waiting && running {
             self.withdraw_asks(now);
@@ -235,12 +261,24 @@ impl Session {
             // stdin is closed: nothing more can be said.
             return;
         }
-        let admission = child.writes.admit(kind, frame.len());
-        if admission.is_admitted() {
-            let generation = child.generation.clone();
-            self.effects.push_back(Effect::Write { generation, frame: super::Frame(frame) });
-        } else {
-            child.defects.count(super::defects::Fault::WriteQueueFull);
+        match child.writes.admit(kind, frame.len()) {
+            Admission::Admitted => {
+                let generation = child.generation.clone();
+                self.effects.push_back(Effect::Write { generation, frame: super::Frame(frame) });
+            }
+            // Requests are made one at a time and only when there is room: the agent does not read.
+            Admission::WaitForRoom | Admission::ReserveFull => {
+                child.defects.count(super::defects::Fault::WriteQueueFull);
+                child.stuck = true;
+            }
+        }
+    }
+
+    /// A child that does not read until even the reserve is full counts as broken (decision D2).
+    pub(super) fn end_stuck_child(&mut self, now: Moment) {
+        if self.child.as_mut().is_some_and(|c| std::mem::take(&mut c.stuck)) {
+            self.end_child_as(now, Cause::Broken);
+            self.begin_ladder(now);
         }
     }
 
@@ -266,6 +304,10 @@ impl Session {
         self.child.as_ref().is_some_and(|c| c.phase == *phase)
     }
 }
+
+/// With no more than this waiting, a frame of any length fits beside the reserve.
+const WRITE_QUEUE_ROOM_BYTES: usize =
+    WRITE_QUEUE_BYTES_MAX - RESERVED_BYTES - wire::MAX_OUTBOUND_FRAME;
 
 /// The turn that a prompt opens (rule 2.1.2).
 pub(super) fn prompt_turn(message: &MessageId) -> TurnKey {

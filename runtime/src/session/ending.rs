@@ -11,8 +11,8 @@ use super::{Answer, Effect, Operation};
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::ids::{Generation, key};
 use crate::journal::{
-    ChildRow, DispatchRow, DispatchState, EndedAnswer, Mark, Mutation, RootProof, RowKind, StopEvent, StopReason,
-    SubmissionState, TreeProof, TurnState, UnknownReason,
+    ChildRow, DispatchRow, DispatchState, EndedAnswer, Mark, Mutation, RootProof, RowKind,
+    StopEvent, StopReason, SubmissionState, TreeProof, TurnState, UnknownReason,
 };
 use crate::limits::{STDOUT_DRAIN_MS, STDOUT_EOF_GRACE_MS};
 use crate::platform::{Exit, Moment, Order, ProofKind, Report};
@@ -89,8 +89,9 @@ impl Session {
         if child.ending.is_some() {
             return;
         }
-        let winds_down =
-            cause.is_requested() && child.phase == Phase::Ready && (child.prompt.is_some() || child.turn.is_some());
+        let winds_down = cause.is_requested()
+            && child.phase == Phase::Ready
+            && (child.prompt.is_some() || child.turn.is_some());
         child.ending = Some(Ending { cause, ladder: None });
         if child.root.is_some() {
             return;
@@ -106,10 +107,13 @@ impl Session {
     pub(super) fn begin_ladder(&mut self, now: Moment) {
         self.timers.clear(Timer::StopGrace);
         let policy = self.policy.ladder.clone().with_eof_grace_ms(self.record.agent.eof_grace_ms);
-        let Some(child) = self.child.as_mut().filter(|c| c.has_process() && c.root.is_none()) else {
+        let Some(child) = self.child.as_mut().filter(|c| c.has_process() && c.root.is_none())
+        else {
             return;
         };
-        let Some(ending) = child.ending.as_mut().filter(|e| e.ladder.as_ref().is_none_or(Ladder::gave_up)) else {
+        let Some(ending) =
+            child.ending.as_mut().filter(|e| e.ladder.as_ref().is_none_or(Ladder::gave_up))
+        else {
             return;
         };
         let (ladder, _close_stdin) = Ladder::begin(policy, now.mono);
@@ -137,7 +141,8 @@ impl Session {
         let generation = child.generation.clone();
         match rung {
             Some(Rung::Signal(signal)) => {
-                self.effects.push_back(Effect::Order { generation, order: Order::Signal { signal } });
+                self.effects
+                    .push_back(Effect::Order { generation, order: Order::Signal { signal } });
             }
             Some(Rung::GiveUp) => self.tell_unproven(now),
             Some(Rung::CloseStdin) | None => {}
@@ -241,7 +246,9 @@ impl Session {
             Report::Exited { exit } => self.handle_exit(now, exit),
             // Delivery is no proof of anything; the next window decides.
             Report::Signalled { .. } => {}
-            Report::Swept { empty, survivors } => self.handle_swept(now, Tree::Swept { empty, survivors }),
+            Report::Swept { empty, survivors } => {
+                self.handle_swept(now, Tree::Swept { empty, survivors })
+            }
             Report::SupervisorLost => self.handle_supervisor_lost(now),
         }
         self.advance(now);
@@ -358,15 +365,21 @@ impl Session {
         let mut mutations = Vec::new();
         let was_ready = child.phase == Phase::Ready;
         let turn = self.plan.latest_turn().filter(|t| {
-            matches!(t.state, TurnState::Running | TurnState::Unverifiable) && self.owns(child, &t.turn)
+            matches!(t.state, TurnState::Running | TurnState::Unverifiable)
+                && self.owns(child, &t.turn)
         });
         if let Some(turn) = turn.map(|t| t.turn.clone()) {
             let end = TurnEnd::cut(TurnState::Interrupted, None, Some(root.seen.wall_ms));
             mutations.extend(self.turn_end_mutations(root.seen, &turn, end));
             if !requested {
                 // Exactly one error row a death, scoped to the turn it cut (rule 2.7.1).
-                let fact = FailureFact::quoting(FailureCode::ProviderError, child.last_words().as_deref());
-                mutations.push(self.error_row(&["death", child.generation.as_str()], Some(&turn), fact));
+                let fact =
+                    FailureFact::quoting(FailureCode::ProviderError, child.last_words().as_deref());
+                mutations.push(self.error_row(
+                    &["death", child.generation.as_str()],
+                    Some(&turn),
+                    fact,
+                ));
             }
         } else {
             mutations.extend(self.settle_asks(root.seen));
@@ -394,7 +407,10 @@ impl Session {
             }
             Some(fact) => fact.clone(),
             None if requested => FailureFact::new(FailureCode::HostStopped),
-            None => FailureFact::quoting(FailureCode::ProviderStartFailed, child.last_words().as_deref()),
+            None => FailureFact::quoting(
+                FailureCode::ProviderStartFailed,
+                child.last_words().as_deref(),
+            ),
         };
         let rejections = self.start_rejections(child, &fact);
         let mut mutations: Vec<_> = rejections.into_iter().map(Mutation::Dispatch).collect();
@@ -466,7 +482,11 @@ impl Session {
     }
 
     fn answer_closers(&mut self, now: Moment, ended: Option<EndedAnswer>) {
-        let ended = ended.unwrap_or(EndedAnswer { how: None, root: RootProof::Exited, tree: TreeProof::Gone });
+        let ended = ended.unwrap_or(EndedAnswer {
+            how: None,
+            root: RootProof::Exited,
+            tree: TreeProof::Gone,
+        });
         for operation in std::mem::take(&mut self.closers) {
             self.answer_close(now, &operation, ended.clone());
         }
@@ -500,8 +520,11 @@ impl Session {
             child.ending.get_or_insert(Ending { cause: Cause::AttachFailed, ladder: None });
         }
         self.plan_batch(now, &settlement, mutations, draft);
-        let never =
-            EndedAnswer { how: Some(EndedHow::NeverStarted), root: RootProof::Exited, tree: TreeProof::Gone };
+        let never = EndedAnswer {
+            how: Some(EndedHow::NeverStarted),
+            root: RootProof::Exited,
+            tree: TreeProof::Gone,
+        };
         self.answer_closers(now, Some(never));
     }
 
@@ -511,7 +534,10 @@ impl Session {
             return;
         }
         let dispatching = self.child.as_mut().and_then(|c| c.dispatching.take());
-        debug_assert!(dispatching.is_none() || self.appends.is_closed(), "its gate has opened by now");
+        debug_assert!(
+            dispatching.is_none() || self.appends.is_closed(),
+            "its gate has opened by now"
+        );
         self.child = None;
         for timer in [Timer::Ladder, Timer::StopGrace, Timer::StdoutEnd, Timer::StdoutDrain] {
             self.timers.clear(timer);

@@ -63,14 +63,25 @@ pub(super) enum Life {
 
 impl Session {
     /// A new session; its creation is answered once it is durable.
-    pub fn create(policy: Policy, record: SessionRecord, operation: Operation, now: Moment) -> Self {
+    pub fn create(
+        policy: Policy,
+        record: SessionRecord,
+        operation: Operation,
+        now: Moment,
+    ) -> Self {
         let mut session = Self::empty(policy, record);
         // The first unit creates the record: revision 0 is what the store must not have yet.
         session.record.revision = 0;
-        let epoch = RowKind::Epoch { session: session.record.session.clone(), reason: EpochReason::Created };
-        let draft = super::append::Draft::rows(vec![epoch])
-            .with_record()
-            .answering(&session, now, &operation, super::Answer::Created(Ok(())));
+        let epoch = RowKind::Epoch {
+            session: session.record.session.clone(),
+            reason: EpochReason::Created,
+        };
+        let draft = super::append::Draft::rows(vec![epoch]).with_record().answering(
+            &session,
+            now,
+            &operation,
+            super::Answer::Created(Ok(())),
+        );
         session.plan(now, draft);
         session
     }
@@ -177,6 +188,7 @@ impl Session {
 
     /// What every step ends with: deliver what may go, publish what changed.
     pub(super) fn advance(&mut self, now: Moment) {
+        self.end_stuck_child(now);
         self.deliver(now);
         self.publish(now);
     }
@@ -202,7 +214,10 @@ impl Session {
     /// What must always hold. Panics with a sentence when it does not.
     pub fn invariants(&self) {
         if let Some(child) = &self.child {
-            assert!(child.fence == self.record.lease.fence, "the child runs under the session's fence");
+            assert!(
+                child.fence == self.record.lease.fence,
+                "the child runs under the session's fence"
+            );
             assert!(
                 child.prompt.is_none() || child.turn.is_some() || child.root.is_some(),
                 "a prompt on the wire has its turn"
@@ -211,8 +226,14 @@ impl Session {
                 !(child.is_ready() && self.record.head().is_none()),
                 "a ready child has its handle link"
             );
-            assert!(child.early.len() <= crate::limits::EARLY_FRAMES_MAX, "early frames are bounded");
-            assert!(child.asks.len() <= crate::limits::AGENT_REQUESTS_MAX, "open requests are bounded");
+            assert!(
+                child.early.len() <= crate::limits::EARLY_FRAMES_MAX,
+                "early frames are bounded"
+            );
+            assert!(
+                child.asks.len() <= crate::limits::AGENT_REQUESTS_MAX,
+                "open requests are bounded"
+            );
         }
         assert!(self.plan.running_turns().count() <= 1, "one turn runs at a time");
         assert!(
@@ -220,9 +241,13 @@ impl Session {
             "nothing is durable that was not planned"
         );
         if self.appends.is_empty() && !self.appends.is_closed() {
-            assert_eq!(self.plan.cursor(), self.durable.cursor(), "with nothing waiting, planned is durable");
+            assert_eq!(
+                self.plan.cursor(),
+                self.durable.cursor(),
+                "with nothing waiting, planned is durable"
+            );
         }
-        if self.child.is_none() && self.text.is_none() && self.life == Life::Open {
+        if self.child.is_none() && self.life == Life::Open && !self.appends.is_closed() {
             assert!(self.plan.running_turn().is_none(), "no turn runs without a child");
         }
     }

@@ -24,3 +24,6 @@ pub use effect::*;
 pub use machine::Session;
 pub use settings::Policy;
 pub use stop::STOP_NOTE;
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,9 @@ use crate::agent::Access;
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::host::PermissionAnswer;
 use crate::ids::{Generation, ItemKey, key};
-use crate::journal::{ApprovalBody, ApprovalOption, ItemBody, ItemKeyAnswer, ItemRow, Resolution, RowKind};
+use crate::journal::{
+    ApprovalBody, ApprovalOption, ItemBody, ItemKeyAnswer, ItemRow, Resolution, RowKind,
+};
 use crate::limits::AGENT_REQUESTS_MAX;
 use crate::platform::Moment;
 use crate::wire::write_queue::FrameKind;
@@ -68,7 +70,9 @@ impl Session {
     /// Full access chooses an offered `allow_once`; where none is offered a person is asked (rule 9.1.3).
     fn allowed_by_access(&self, request: &PermissionRequest) -> Option<String> {
         let open = self.child.as_ref().is_some_and(|c| {
-            c.is_ready() && c.turn.is_some() && c.prompt.as_ref().is_none_or(|p| p.cancelled.is_none())
+            c.is_ready()
+                && c.turn.is_some()
+                && c.prompt.as_ref().is_none_or(|p| p.cancelled.is_none())
         });
         if self.record.agent.access != Access::AllowOnce || !open {
             return None;
@@ -86,12 +90,20 @@ impl Session {
         };
         let item = self.ask_item(&id);
         let body = ApprovalBody {
-            title: request.tool.title.clone().unwrap_or_else(|| "The agent asks for permission".to_owned()),
+            title: request
+                .tool
+                .title
+                .clone()
+                .unwrap_or_else(|| "The agent asks for permission".to_owned()),
             tool_call_id: request.tool.id.clone(),
             options: request
                 .options
                 .iter()
-                .map(|o| ApprovalOption { id: o.id.clone(), label: o.name.clone(), kind: Some(o.kind.word()) })
+                .map(|o| ApprovalOption {
+                    id: o.id.clone(),
+                    label: o.name.clone(),
+                    kind: Some(o.kind.word()),
+                })
                 .collect(),
             resolution: Resolution::Pending,
             selected: None,
@@ -131,7 +143,12 @@ impl Session {
         }
     }
 
-    fn resolve(&mut self, now: Moment, operation: &Operation, answer: &PermissionAnswer) -> Result<(), RefusalCode> {
+    fn resolve(
+        &mut self,
+        now: Moment,
+        operation: &Operation,
+        answer: &PermissionAnswer,
+    ) -> Result<(), RefusalCode> {
         if let Some(code) = self.refuses_commands() {
             return Err(code);
         }
@@ -156,7 +173,9 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return Err(RefusalCode::PromptUnavailable);
         };
-        let Some((id, ask)) = child.asks.iter_mut().find(|(_, a)| a.item == answer.item && !a.claimed) else {
+        let Some((id, ask)) =
+            child.asks.iter_mut().find(|(_, a)| a.item == answer.item && !a.claimed)
+        else {
             return Err(RefusalCode::PromptUnavailable);
         };
         ask.claimed = true;
@@ -175,7 +194,8 @@ impl Session {
         body.resolved_ms = Some(now.wall_ms);
         let revision = self.plan.next_revision(&answer.item);
         let scope = self.plan.item(&answer.item).and_then(|i| i.scope.clone());
-        let row = ItemRow { item: answer.item.clone(), revision, scope, body: ItemBody::Approval(body) };
+        let row =
+            ItemRow { item: answer.item.clone(), revision, scope, body: ItemBody::Approval(body) };
         let told = Answer::Answered(Ok(ItemKeyAnswer { item: answer.item.clone(), revision }));
         let draft = Draft::rows(vec![RowKind::Item(row)])
             .gate(Gate::Reply(generation, frame))
@@ -201,8 +221,12 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return;
         };
-        let open: Vec<_> =
-            child.asks.iter().filter(|(_, a)| !a.claimed).map(|(id, a)| (id.clone(), a.item.clone())).collect();
+        let open: Vec<_> = child
+            .asks
+            .iter()
+            .filter(|(_, a)| !a.claimed)
+            .map(|(id, a)| (id.clone(), a.item.clone()))
+            .collect();
         for (id, item) in open {
             if let Some(child) = self.child.as_mut() {
                 child.asks.remove(&id);
@@ -221,19 +245,27 @@ impl Session {
             body.resolved_ms = Some(now.wall_ms);
             let revision = self.plan.next_revision(item);
             let scope = self.plan.item(item).and_then(|i| i.scope.clone());
-            let row = ItemRow { item: item.clone(), revision, scope, body: ItemBody::Approval(body) };
+            let row =
+                ItemRow { item: item.clone(), revision, scope, body: ItemBody::Approval(body) };
             self.plan(now, Draft::rows(vec![RowKind::Item(row)]));
         }
     }
 
-    pub(super) fn handle_notification(&mut self, now: Moment, method: &str, params: Option<&Json<'_>>) {
+    pub(super) fn handle_notification(
+        &mut self,
+        now: Moment,
+        method: &str,
+        params: Option<&Json<'_>>,
+    ) {
         // The agent takes its own request back (rule 9.5.1).
         if method != "$/cancel_request" {
             return;
         }
         let id = params
             .and_then(|p| serde_json::from_str::<serde_json::Value>(p.as_str()).ok())
-            .and_then(|p| RequestId::parse(&p.get("requestId").or_else(|| p.get("id"))?.to_string()).ok());
+            .and_then(|p| {
+                RequestId::parse(&p.get("requestId").or_else(|| p.get("id"))?.to_string()).ok()
+            });
         let Some(child) = self.child.as_mut() else {
             return;
         };

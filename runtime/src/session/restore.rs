@@ -53,7 +53,10 @@ impl Session {
             })
             .collect();
         mutations.extend(queued.iter().map(|m| {
-            Mutation::Dispatch(super::deliver::rejection(m, FailureFact::new(FailureCode::HostRestarted)))
+            Mutation::Dispatch(super::deliver::rejection(
+                m,
+                FailureFact::new(FailureCode::HostRestarted),
+            ))
         }));
         mutations.extend(self.settle_restored_turn(now));
         let lease_changes = self.reconcile_lease();
@@ -67,7 +70,8 @@ impl Session {
     }
 
     fn settle_restored_turn(&self, now: Moment) -> Vec<Mutation> {
-        let running: Vec<TurnKey> = self.plan.running_turn().map(|t| t.turn.clone()).into_iter().collect();
+        let running: Vec<TurnKey> =
+            self.plan.running_turn().map(|t| t.turn.clone()).into_iter().collect();
         let Some(turn) = running.into_iter().next() else {
             return self.settle_asks(now);
         };
@@ -103,4 +107,3 @@ impl Session {
             && self.life == Life::Open
     }
 }
-

@@ -1,10 +1,10 @@
 //! Starting a child: reserve, spawn, record, handshake, ready (rules 1.2, 1.3, 1.4).
 
+use super::Effect;
 use super::append::{Draft, Gate};
 use super::child::{Asked, Cause, Child, Opening, Phase};
 use super::machine::Session;
 use super::record::{Claim, HandleLink, HandleOrigin};
-use super::Effect;
 use crate::agent::Reopen;
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{AgentSessionId, Generation, ItemKey, SpawnToken, key};
@@ -78,7 +78,12 @@ impl Session {
 
     /// The process exists. Its identity is on disk before the handshake, so that a crash in between leaves an owner that
     /// recovery can end (rule 1.2.1 h).
-    pub fn handle_spawned(&mut self, now: Moment, generation: &Generation, identity: ChildIdentity) {
+    pub fn handle_spawned(
+        &mut self,
+        now: Moment,
+        generation: &Generation,
+        identity: ChildIdentity,
+    ) {
         let closed = self.appends.is_closed();
         let Some(child) = self.child_of(generation) else {
             return;
@@ -105,7 +110,10 @@ impl Session {
         };
         if child.failure.is_none() {
             // The refusal's words name a program or a folder, never the host's own state.
-            child.failure = Some(FailureFact { code: FailureCode::StartFailed, detail: Some(error.to_string()) });
+            child.failure = Some(FailureFact {
+                code: FailureCode::StartFailed,
+                detail: Some(error.to_string()),
+            });
         }
         self.end_processless(now);
         self.advance(now);
@@ -122,7 +130,7 @@ impl Session {
         child.phase = Phase::Initializing;
         let id = child.next_request(Asked::Initialize);
         if let Ok(frame) = wire::encode::initialize(id) {
-            self.write(frame, FrameKind::Prompt);
+            self.write(frame, FrameKind::Request);
         }
     }
 
@@ -149,7 +157,8 @@ impl Session {
         self.absorb(&findings);
         // The version first: before any session call (rule 1.3.2).
         if answer.protocol_version != VersionAnswer::Accepted {
-            let fact = FailureFact::quoting(FailureCode::VersionMismatch, Some(&version_words(&answer)));
+            let fact =
+                FailureFact::quoting(FailureCode::VersionMismatch, Some(&version_words(&answer)));
             return self.fail_start(now, fact);
         }
         if let Some(versions) = &self.record.agent.versions {
@@ -208,7 +217,7 @@ impl Session {
         child.phase = Phase::Opening(opening);
         child.early.clear();
         if let Ok(frame) = frame {
-            self.write(frame, FrameKind::Prompt);
+            self.write(frame, FrameKind::Request);
         }
     }
 
@@ -263,7 +272,7 @@ impl Session {
         child.phase = Phase::Authenticating;
         let id = child.next_request(Asked::Authenticate);
         match wire::encode::authenticate(id, &method) {
-            Ok(frame) => self.write(frame, FrameKind::Prompt),
+            Ok(frame) => self.write(frame, FrameKind::Request),
             Err(_) => self.fail_start(now, fact),
         }
     }
@@ -291,13 +300,15 @@ impl Session {
                 Some(session) => (session, HandleOrigin::Created, lost),
                 // Without an id there is nothing to prompt or to reopen.
                 None => {
-                    return self.fail_start(now, FailureFact::new(FailureCode::ProviderStartFailed));
+                    return self
+                        .fail_start(now, FailureFact::new(FailureCode::ProviderStartFailed));
                 }
             },
             // A result without an id is success (R15); one that names another session is a fork (rule 7.1.3).
             Opening::Resume(session) | Opening::Load(session) => {
                 if answered.is_some_and(|a| a != session) {
-                    return self.fail_start(now, FailureFact::new(FailureCode::ProviderStartFailed));
+                    return self
+                        .fail_start(now, FailureFact::new(FailureCode::ProviderStartFailed));
                 }
                 (session, HandleOrigin::Resumed, None)
             }
@@ -364,7 +375,11 @@ fn not_restored(lost: &AgentSessionId) -> RowKind {
         item: ItemKey(key(&["lost", lost.as_str()])),
         revision: 1,
         scope: None,
-        body: ItemBody::Status(StatusBody { tone: Tone::Warning, text: fact.sentence(), fact: Some(fact) }),
+        body: ItemBody::Status(StatusBody {
+            tone: Tone::Warning,
+            text: fact.sentence(),
+            fact: Some(fact),
+        }),
     })
 }
 

@@ -10,7 +10,8 @@ use crate::failure::{FailureCode, FailureFact};
 use crate::host::Stop;
 use crate::ids::{ItemKey, TurnKey, key};
 use crate::journal::{
-    ItemBody, ItemRow, Mark, Outcome, RowKind, StatusBody, StopEvent, StopReason, Tone, TurnBody, TurnState,
+    ItemBody, ItemRow, Mark, Outcome, RowKind, StatusBody, StopEvent, StopReason, Tone, TurnBody,
+    TurnState,
 };
 use crate::limits::STOP_GRACE_MS;
 use crate::platform::Moment;
@@ -126,7 +127,12 @@ impl Session {
         let item = ItemKey(key(&["stop", subject]));
         let revision = self.plan.next_revision(&item);
         let body = StatusBody { tone: Tone::Info, text: STOP_NOTE.to_owned(), fact: None };
-        RowKind::Item(ItemRow { item, revision, scope: live.cloned(), body: ItemBody::Status(body) })
+        RowKind::Item(ItemRow {
+            item,
+            revision,
+            scope: live.cloned(),
+            body: ItemBody::Status(body),
+        })
     }
 
     /// The answer never waits for the store: a Stop may run without its row (rule 5.10.5).
@@ -189,8 +195,12 @@ impl Session {
     pub(super) fn wind_down(&mut self, now: Moment) {
         self.withdraw_asks(now);
         self.cancel_prompt(now);
-        let since =
-            self.child.as_ref().and_then(|c| c.prompt.as_ref()).and_then(|p| p.cancelled).unwrap_or(now.mono);
+        let since = self
+            .child
+            .as_ref()
+            .and_then(|c| c.prompt.as_ref())
+            .and_then(|p| p.cancelled)
+            .unwrap_or(now.mono);
         self.timers.arm(Timer::StopGrace, since.plus_ms(STOP_GRACE_MS));
     }
 

@@ -6,7 +6,9 @@ use super::timers::Timer;
 use crate::digest::RunningDigest;
 use crate::ids::{ItemKey, TurnKey, key};
 use crate::journal::{Cut, ItemBody, ItemRow, MessageBody, Role, RowKind, StreamedText};
-use crate::limits::{LADDER_BUFFER_BYTES_MAX, TEXT_COALESCE_MS, TEXT_ITEM_BYTES_MAX, TEXT_ROW_BYTES_MAX};
+use crate::limits::{
+    LADDER_BUFFER_BYTES_MAX, TEXT_COALESCE_MS, TEXT_ITEM_BYTES_MAX, TEXT_ROW_BYTES_MAX,
+};
 use crate::platform::Moment;
 
 /// The text item that is growing.
@@ -35,7 +37,14 @@ impl std::fmt::Debug for OpenText {
 
 impl Session {
     /// More text of `role` in the turn `scope`.
-    pub(super) fn stream_text(&mut self, now: Moment, role: Role, scope: &TurnKey, late: bool, text: &str) {
+    pub(super) fn stream_text(
+        &mut self,
+        now: Moment,
+        role: Role,
+        scope: &TurnKey,
+        late: bool,
+        text: &str,
+    ) {
         if text.is_empty() {
             return;
         }
@@ -53,7 +62,17 @@ impl Session {
             let fence = self.record.lease.fence.to_string();
             let item = ItemKey(key(&["text", &fence, &self.texts_made.to_string()]));
             let scope = Some(scope.clone());
-            self.text = Some(OpenText { item, role, scope, late, placed: 0, waiting: String::new(), whole: 0, digest: RunningDigest::default(), full: false });
+            self.text = Some(OpenText {
+                item,
+                role,
+                scope,
+                late,
+                placed: 0,
+                waiting: String::new(),
+                whole: 0,
+                digest: RunningDigest::default(),
+                full: false,
+            });
         }
         let Some(open) = self.text.as_mut() else {
             return;
@@ -132,7 +151,8 @@ impl OpenText {
                 cut: None,
             };
         }
-        let body = MessageBody { role: self.role, text: piece.to_owned(), cut: None, late: self.late };
+        let body =
+            MessageBody { role: self.role, text: piece.to_owned(), cut: None, late: self.late };
         RowKind::Item(ItemRow {
             item: self.item.clone(),
             revision,

@@ -9,8 +9,8 @@ use super::timers::Timer;
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{ItemKey, MessageId, TurnKey, key};
 use crate::journal::{
-    ApprovalBody, EndedAs, ItemBody, ItemRow, Mutation, Outcome, Resolution, RowKind, StatusBody, TokenUsage, Tone,
-    ToolStatus, TurnBody, TurnState, turn_item, user_item,
+    ApprovalBody, EndedAs, ItemBody, ItemRow, Mutation, Outcome, Resolution, RowKind, StatusBody,
+    TokenUsage, Tone, ToolStatus, TurnBody, TurnState, turn_item, user_item,
 };
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATIONS_MAX, TURNS_REMEMBERED_MAX};
 use crate::platform::{Moment, Mono};
@@ -48,7 +48,11 @@ pub(super) struct TurnEnd {
 }
 
 impl TurnEnd {
-    pub(super) fn cut(state: TurnState, outcome: Option<Outcome>, completed_ms: Option<u64>) -> Self {
+    pub(super) fn cut(
+        state: TurnState,
+        outcome: Option<Outcome>,
+        completed_ms: Option<u64>,
+    ) -> Self {
         Self { state, outcome, completed_ms, stop_reason: None, usage: None, error: None }
     }
 }
@@ -78,7 +82,8 @@ impl Session {
             return;
         };
         child.agent_turns += 1;
-        let turn = TurnKey(key(&["agent", &child.fence.to_string(), &child.agent_turns.to_string()]));
+        let turn =
+            TurnKey(key(&["agent", &child.fence.to_string(), &child.agent_turns.to_string()]));
         let body = TurnBody {
             turn,
             state: TurnState::Running,
@@ -136,7 +141,9 @@ impl Session {
             ReplyOutcome::Error { message, data, .. } => {
                 failed_end(now, error_fact(message, data.as_ref().map(wire::Json::as_str)))
             }
-            ReplyOutcome::Undecodable => failed_end(now, FailureFact::new(FailureCode::ProviderError)),
+            ReplyOutcome::Undecodable => {
+                failed_end(now, FailureFact::new(FailureCode::ProviderError))
+            }
         };
         // The answer first, then the send, then the next message (rule 2.2.10).
         self.end_turn(now, "answered", end);
@@ -149,7 +156,8 @@ impl Session {
 
     /// Ends the running turn, if one runs: one batch with everything that ends with it (rule 2.3.1).
     pub(super) fn end_turn(&mut self, now: Moment, family: &str, end: TurnEnd) {
-        let Some(turn) = self.child.as_ref().and_then(|c| c.turn.as_ref()).map(|t| t.turn.clone()) else {
+        let Some(turn) = self.child.as_ref().and_then(|c| c.turn.as_ref()).map(|t| t.turn.clone())
+        else {
             return;
         };
         self.close_text(now);
@@ -170,7 +178,12 @@ impl Session {
     }
 
     /// Tools, questions, the failure row, then the turn itself.
-    pub(super) fn turn_end_mutations(&self, now: Moment, turn: &TurnKey, end: TurnEnd) -> Vec<Mutation> {
+    pub(super) fn turn_end_mutations(
+        &self,
+        now: Moment,
+        turn: &TurnKey,
+        end: TurnEnd,
+    ) -> Vec<Mutation> {
         let item = turn_item(turn);
         let Some(ItemBody::Turn(body)) = self.plan.item(&item).map(|i| &i.body) else {
             return Vec::new();
@@ -241,7 +254,12 @@ impl Session {
         })
     }
 
-    pub(super) fn error_row(&self, parts: &[&str], scope: Option<&TurnKey>, fact: FailureFact) -> Mutation {
+    pub(super) fn error_row(
+        &self,
+        parts: &[&str],
+        scope: Option<&TurnKey>,
+        fact: FailureFact,
+    ) -> Mutation {
         let item = ItemKey(key(parts));
         let revision = self.plan.next_revision(&item);
         let text = fact.sentence();
@@ -251,7 +269,13 @@ impl Session {
 
     /// Plans one lifecycle batch, split into numbered ones past its bounds (rule 6.5.4). An empty one writes nothing,
     /// unless `draft` brings something of its own.
-    pub(super) fn plan_batch(&mut self, now: Moment, settlement: &str, mutations: Vec<Mutation>, draft: Draft) {
+    pub(super) fn plan_batch(
+        &mut self,
+        now: Moment,
+        settlement: &str,
+        mutations: Vec<Mutation>,
+        draft: Draft,
+    ) {
         let mut chunks: Vec<Vec<Mutation>> = Vec::new();
         let mut bytes = 0;
         for mutation in mutations {
@@ -271,7 +295,8 @@ impl Session {
         let rows = chunks.into_iter().enumerate().filter_map(|(i, mutations)| {
             let settlement =
                 if i == 0 { settlement.to_owned() } else { format!("{settlement}#{}", i + 1) };
-            (!self.plan.has_settled(&settlement)).then_some(RowKind::Batch { settlement, mutations })
+            (!self.plan.has_settled(&settlement))
+                .then_some(RowKind::Batch { settlement, mutations })
         });
         let draft = draft.preceded_by(rows.collect());
         if !draft.is_empty() {
@@ -281,9 +306,14 @@ impl Session {
 
     /// Quiet ends a turn that the agent opened by itself; its outcome is absent (decision D4).
     pub(super) fn end_quiet_agent_turn(&mut self, now: Moment) {
-        let by_agent = self.child.as_ref().and_then(|c| c.turn.as_ref()).is_some_and(|t| t.by_agent);
+        let by_agent =
+            self.child.as_ref().and_then(|c| c.turn.as_ref()).is_some_and(|t| t.by_agent);
         if by_agent && self.plan.running_tools().next().is_none() {
-            self.end_turn(now, "quiet", TurnEnd::cut(TurnState::Completed, None, Some(now.wall_ms)));
+            self.end_turn(
+                now,
+                "quiet",
+                TurnEnd::cut(TurnState::Completed, None, Some(now.wall_ms)),
+            );
             self.wound_down(now);
         }
     }
@@ -297,7 +327,9 @@ fn answered_end(now: Moment, answer: &PromptAnswer) -> TurnEnd {
         StopReason::Refusal | StopReason::MaxTokens | StopReason::MaxTurnRequests => {
             (TurnState::Completed, Some(Outcome::Failure), false)
         }
-        StopReason::Error | StopReason::RateLimit => (TurnState::Completed, Some(Outcome::Failure), true),
+        StopReason::Error | StopReason::RateLimit => {
+            (TurnState::Completed, Some(Outcome::Failure), true)
+        }
         // Unknown is never success (rule 2.2.2).
         StopReason::Other(_) | StopReason::Missing => (TurnState::Completed, None, false),
     };
@@ -305,7 +337,10 @@ fn answered_end(now: Moment, answer: &PromptAnswer) -> TurnEnd {
         state,
         outcome,
         completed_ms: Some(now.wall_ms),
-        stop_reason: answer.stop_reason.word().map(|w| w.chars().take(STOP_REASON_CHARS_MAX).collect()),
+        stop_reason: answer
+            .stop_reason
+            .word()
+            .map(|w| w.chars().take(STOP_REASON_CHARS_MAX).collect()),
         usage: answer.usage.filter(|u| !u.is_all_zero()).map(|u| TokenUsage {
             input: u.input.unwrap_or(0),
             output: u.output.unwrap_or(0),
@@ -328,7 +363,8 @@ fn failed_end(now: Moment, fact: FailureFact) -> TurnEnd {
 /// The agent's words for an error; some agents say in them that nobody is signed in (rule 1.3.3a).
 fn error_fact(message: &str, data: Option<&str>) -> FailureFact {
     let said = words(message, data);
-    let signed_out = ["No model selected", "No API key found"].iter().any(|start| said.starts_with(start));
+    let signed_out =
+        ["No model selected", "No API key found"].iter().any(|start| said.starts_with(start));
     let code = if signed_out { FailureCode::NotSignedIn } else { FailureCode::ProviderError };
     FailureFact::quoting(code, Some(&said))
 }

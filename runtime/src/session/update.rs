@@ -9,7 +9,9 @@ use crate::ids::{AgentSessionId, Generation, ItemKey, TurnKey, key};
 use crate::journal::{
     ItemBody, ItemRow, Mark, Payload, RawBody, Role, RowKind, ToolBody, ToolStatus, TurnState,
 };
-use crate::limits::{AGENT_TURN_QUIET_MS, EARLY_FRAMES_MAX, LADDER_BUFFER_BYTES_MAX, LATE_UPDATE_WINDOW_MS};
+use crate::limits::{
+    AGENT_TURN_QUIET_MS, EARLY_FRAMES_MAX, LADDER_BUFFER_BYTES_MAX, LATE_UPDATE_WINDOW_MS,
+};
 use crate::platform::Moment;
 use crate::wire::{self, ChunkRole, Event, ToolCall, Update};
 
@@ -32,7 +34,8 @@ impl Session {
             return;
         }
         // The decoder is lent to the loop, which lends the session to each event.
-        let mut decoder = std::mem::replace(&mut child.decoder, wire::Decoder::new(wire::Limits::default()));
+        let mut decoder =
+            std::mem::replace(&mut child.decoder, wire::Decoder::new(wire::Limits::default()));
         decoder.push(bytes, &mut |event| self.handle_event(now, event));
         if let Some(child) = self.child.as_mut() {
             decoder.absorb(child.decoder.quirks());
@@ -49,7 +52,8 @@ impl Session {
         if std::mem::replace(&mut child.stdout_ended, true) {
             return;
         }
-        let mut decoder = std::mem::replace(&mut child.decoder, wire::Decoder::new(wire::Limits::default()));
+        let mut decoder =
+            std::mem::replace(&mut child.decoder, wire::Decoder::new(wire::Limits::default()));
         decoder.finish(&mut |event| self.handle_event(now, event));
         if let Some(child) = self.child.as_mut() {
             child.decoder = decoder;
@@ -72,7 +76,9 @@ impl Session {
                 if self.takes(&session) {
                     self.handle_text(now, role, &text);
                 } else {
-                    self.keep_early(|| Event::TextChunk { session, role, text, message_id: None }.into_owned());
+                    self.keep_early(|| {
+                        Event::TextChunk { session, role, text, message_id: None }.into_owned()
+                    });
                 }
             }
             Event::Update { session, update } => {
@@ -83,9 +89,13 @@ impl Session {
                 }
             }
             Event::Reply { id, outcome } => self.handle_reply(now, id, &outcome),
-            Event::Request { id, method, typed, .. } => self.handle_request(now, id, &method, typed),
+            Event::Request { id, method, typed, .. } => {
+                self.handle_request(now, id, &method, typed)
+            }
             Event::InvalidRequest { id, code } => self.refuse_request(&id, code),
-            Event::Notification { method, params } => self.handle_notification(now, &method, params.as_ref()),
+            Event::Notification { method, params } => {
+                self.handle_notification(now, &method, params.as_ref())
+            }
             Event::Defect(_) => self.count(Fault::Wire),
             // Noise is an event, never an answer (R18).
             Event::Noise { .. } => {}
@@ -99,7 +109,11 @@ impl Session {
 
     fn takes(&self, session: &str) -> bool {
         self.is_open()
-            && self.child.as_ref().and_then(|c| c.agent_session.as_ref()).is_some_and(|s| s.as_str() == session)
+            && self
+                .child
+                .as_ref()
+                .and_then(|c| c.agent_session.as_ref())
+                .is_some_and(|s| s.as_str() == session)
     }
 
     /// Frames before the session is known are kept for it; what comes while an earlier session is being reopened is
@@ -143,6 +157,7 @@ impl Session {
             Place::Running(turn) => self.stream_text(now, role, &turn, false, text),
             Place::Late(turn) => self.stream_text(now, role, &turn, true, text),
         }
+        self.restart_quiet(now);
     }
 
     /// While the host's prompt runs, a user chunk is the agent repeating it.
@@ -272,9 +287,10 @@ impl Session {
             return self.put_tool(now, &turn, &id, call);
         }
         let ended = self.child.as_ref().and_then(|c| {
-            c.ended.iter().rev().find_map(|t| {
-                Some((t.turn.clone(), t.state, t.tools.get(&id)?.clone()))
-            })
+            c.ended
+                .iter()
+                .rev()
+                .find_map(|t| Some((t.turn.clone(), t.state, t.tools.get(&id)?.clone())))
         });
         match ended {
             // Revised and marked late, and nothing else changes (decision D3 a).
@@ -356,8 +372,11 @@ impl Session {
         }
         let count = std::mem::take(&mut self.discarded);
         let item = ItemKey(key(&["discarded", &self.plan.cursor().seq.to_string()]));
-        let text = format!("{count} updates of the agent were not saved: the store refused while it was ending.");
-        let body = crate::journal::StatusBody { tone: crate::journal::Tone::Warning, text, fact: None };
+        let text = format!(
+            "{count} updates of the agent were not saved: the store refused while it was ending."
+        );
+        let body =
+            crate::journal::StatusBody { tone: crate::journal::Tone::Warning, text, fact: None };
         let row = ItemRow { item, revision: 1, scope: None, body: ItemBody::Status(body) };
         self.plan(now, Draft::rows(vec![RowKind::Item(row)]));
     }
@@ -369,7 +388,6 @@ impl Session {
 
 /// An unknown kind's own word is kept up to this.
 const KIND_CHARS_MAX: usize = 128;
-
 
 fn tool_status(call: &ToolCall) -> Option<ToolStatus> {
     call.status.as_ref().map(|status| match status {
