@@ -47,8 +47,8 @@ fn an_answer_over_the_limit_still_settles_its_request_wherever_its_id_stands() {
     for line in [
         format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"text":"{long}"}}}}"#),
         format!(r#"{{"jsonrpc":"2.0","result":{{"id":9,"text":"{long}\"}}"}},"id":"7"}}"#),
-        // Even when its end never comes, the id was seen.
-        format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"message":"{long}"#),
+        // Broken, but its id was seen.
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{{\"message\":\"{long}\n"),
     ] {
         let said = said(small(), line.as_bytes());
         assert_eq!(said.len(), 2, "{said:?}");
@@ -56,6 +56,10 @@ fn an_answer_over_the_limit_still_settles_its_request_wherever_its_id_stands() {
     }
     let request = format!(r#"{{"jsonrpc":"2.0","id":3,"method":"m","params":["{long}"]}}"#);
     assert_eq!(said(small(), request.as_bytes())[1], "invalid request 3: -32600");
+
+    // The stream ended in the middle of it: half an answer is no answer.
+    let half = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"text":"{long}"#);
+    assert_eq!(said(small(), half.as_bytes()).len(), 1);
 }
 
 #[test]

@@ -152,6 +152,10 @@ impl Decoder {
                 self.frames += 1;
                 let limit = self.lines.limit();
                 sink(self.frames, Event::Defect(Defect::OversizeLine { bytes, limit }));
+                if ending == Ending::EndOfStream && !outline.closed {
+                    // Half an answer is no answer; the end of the child settles the request.
+                    return;
+                }
                 if let Some(event) = envelope::salvage(&outline, INVALID_REQUEST) {
                     sink(self.frames, event);
                 }
@@ -275,7 +279,7 @@ impl Decoder {
         let outline = Skim::whole(text.as_bytes());
         let mut findings = Findings { quirks: Quirks::default(), ..findings };
         if ending == Ending::EndOfStream && !outline.closed {
-            // Half an answer is no answer; the end of the child settles the request.
+            // Half an answer is no answer, here too.
             findings.defect(Defect::TruncatedFrame { bytes: text.len() });
             self.noise.keep(text.as_bytes());
             return self.settle(findings, None, sink);

@@ -52,11 +52,13 @@ fn decode_on_demand(event: &Event<'_>) {
             let _initialize = Initialize::decode(result.as_str(), &mut findings);
             let _opened = SessionOpened::decode(result.as_str(), "session/new", &mut findings);
             let _answer = PromptAnswer::decode(result.as_str(), &mut findings);
-            assert!(
-                serde_json::from_str::<serde_json::Value>(result.as_str()).is_ok()
-                    || holds_huge_number(result.as_str()),
-                "a raw result is no JSON to another parser"
-            );
+            if let Err(error) = serde_json::from_str::<serde_json::Value>(result.as_str()) {
+                // Legal JSON that the other parser has no number for.
+                assert!(
+                    error.to_string().starts_with("number out of range"),
+                    "a raw result is no JSON to another parser: {error}"
+                );
+            }
         }
         Event::Reply { outcome: ReplyOutcome::Error { message, data, .. }, .. } => {
             let said = words(message, data.as_ref().map(super::Json::as_str));
@@ -71,9 +73,4 @@ fn decode_on_demand(event: &Event<'_>) {
         }
         _ => {}
     }
-}
-
-/// The other parser refuses numbers beyond its floating-point range, which are legal JSON.
-fn holds_huge_number(text: &str) -> bool {
-    text.contains(['e', 'E']) || text.len() > 300
 }

@@ -44,6 +44,7 @@ mod json;
 mod lines;
 mod permission;
 mod skim;
+mod tool;
 mod update;
 pub mod write_queue;
 
@@ -54,4 +55,5 @@ pub use findings::{Defect, Findings, Quirk, Quirks};
 pub use ids::{IdError, REQUEST_ID_BYTES_MAX, RawId, RequestId};
 pub use json::NESTING_MAX;
 pub use permission::{PermissionKind, PermissionOption, PermissionRequest};
-pub use update::{Command, PlanEntry, ToolCall, ToolKind, ToolStatus, Update};
+pub use tool::{ToolCall, ToolKind, ToolStatus};
+pub use update::{Command, PlanEntry, Update};

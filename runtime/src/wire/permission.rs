@@ -4,7 +4,8 @@ use std::fmt;
 use super::event::Hidden;
 use super::findings::{Findings, Quirk};
 use super::json::View;
-use super::update::{self, ToolCall, member, optional_text};
+use super::tool::{ToolCall, ToolMembers};
+use super::update::{self, member, optional_text};
 
 /// What the agent asks to be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub(super) fn read(params: View<'_>, findings: &mut Findings) -> PermissionReque
         .and_then(|id| update::session_id(id, findings))
         .map(Into::into);
     let tool = member(params, "toolCall", findings)
-        .map(|tool| update::tool(tool, findings))
+        .map(|tool| ToolCall::read(&ToolMembers::of(tool, findings), findings))
         .unwrap_or_default();
     let mut options = Vec::new();
     let list = member(params, "options", findings);

@@ -8,6 +8,7 @@ use std::fmt;
 use super::event::{ChunkRole, Hidden, Json, Word};
 use super::findings::{Defect, Findings, Quirk};
 use super::json::{View, take_last};
+use super::tool::{ToolCall, ToolMembers};
 
 /// A session update that is no text chunk.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,59 +83,6 @@ pub struct PlanEntry {
     pub status: Option<String>,
 }
 
-/// A tool call, or a change of one.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct ToolCall {
-    /// Its id; none if the agent did not say.
-    pub id: Option<String>,
-    /// Its title.
-    pub title: Option<String>,
-    /// What kind of tool.
-    pub kind: Option<ToolKind>,
-    /// How far it is.
-    pub status: Option<ToolStatus>,
-    /// What the tool was given.
-    pub raw_input: Option<Json<'static>>,
-    /// What the tool gave back.
-    pub raw_output: Option<Json<'static>>,
-    /// What it shows.
-    pub content: Option<Json<'static>>,
-    /// The files it touches.
-    pub locations: Option<Json<'static>>,
-}
-
-/// The protocol's kinds of tool.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the protocol's own words")]
-pub enum ToolKind {
-    Delete,
-    Edit,
-    Execute,
-    Fetch,
-    Move,
-    Other,
-    Read,
-    Search,
-    SwitchMode,
-    Think,
-    /// A word the protocol does not have.
-    Unknown(String),
-}
-
-/// How far a tool call is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the protocol's own words")]
-pub enum ToolStatus {
-    Completed,
-    Failed,
-    InProgress,
-    Pending,
-    /// A word the protocol does not have.
-    Unknown(String),
-}
-
 /// The parameters of `session/update`, before they become an event.
 pub(super) struct SessionUpdate<'a> {
     pub(super) session: Option<Cow<'a, str>>,
@@ -196,48 +144,80 @@ pub(super) fn optional_text(value: Option<View<'_>>, findings: &mut Findings) ->
 }
 
 fn body<'a>(update: View<'a>, session_known: bool, findings: &mut Findings) -> Body<'a> {
-    let mut members = Members::default();
-    for (name, value) in update.members() {
-        let slot = match name.as_ref() {
-            "sessionUpdate" => &mut members.kind,
-            "content" => &mut members.content,
-            "messageId" => &mut members.message_id,
-            _ => continue,
-        };
-        take_last(slot, value, findings);
-    }
+    let members = Members::of(update, findings);
     let kind = members.kind.and_then(View::text).unwrap_or_default();
     if let Some(role) = ChunkRole::of_kind(&kind) {
         return chunk(role, &members, session_known, findings);
     }
     Body::Typed(match kind.as_ref() {
-        "available_commands_update" => Update::AvailableCommands(commands(update, findings)),
-        "config_option_update" => {
-            Update::ConfigOptions(own(member(update, "configOptions", findings)))
+        "available_commands_update" => {
+            Update::AvailableCommands(commands(members.commands, findings))
         }
-        "current_mode_update" => Update::CurrentMode {
-            mode_id: optional_text(member(update, "currentModeId", findings), findings),
-        },
-        "plan" => Update::Plan(plan(update, findings)),
+        "config_option_update" => Update::ConfigOptions(own(members.config_options)),
+        "current_mode_update" => {
+            Update::CurrentMode { mode_id: optional_text(members.mode_id, findings) }
+        }
+        "plan" => Update::Plan(plan(members.entries, findings)),
         "session_info_update" => Update::SessionInfo {
-            title: optional_text(member(update, "title", findings), findings),
-            updated_at: optional_text(member(update, "updatedAt", findings), findings),
+            title: optional_text(members.tool.title, findings),
+            updated_at: optional_text(members.updated_at, findings),
         },
-        "tool_call" => Update::ToolCall(Box::new(identified_tool(update, findings))),
-        "tool_call_update" => Update::ToolCallUpdate(Box::new(identified_tool(update, findings))),
+        "tool_call" => Update::ToolCall(identified_tool(&members.tool, findings)),
+        "tool_call_update" => Update::ToolCallUpdate(identified_tool(&members.tool, findings)),
         "usage_update" => Update::UsageUpdate {
-            used: member(update, "used", findings).and_then(|used| used.count(findings)),
-            size: member(update, "size", findings).and_then(|size| size.count(findings)),
+            used: members.used.and_then(|used| used.count(findings)),
+            size: members.size.and_then(|size| size.count(findings)),
         },
         _ => Update::Unknown { kind: kind.into_owned(), raw: own(Some(update)) },
     })
 }
 
+fn identified_tool(members: &ToolMembers<'_>, findings: &mut Findings) -> Box<ToolCall> {
+    let tool = ToolCall::read(members, findings);
+    if tool.id.is_none() {
+        findings.defect(Defect::ToolWithoutId);
+    }
+    Box::new(tool)
+}
+
+/// The members of every kind of update, found in one walk.
 #[derive(Default)]
 struct Members<'a> {
     kind: Option<View<'a>>,
-    content: Option<View<'a>>,
     message_id: Option<View<'a>>,
+    commands: Option<View<'a>>,
+    config_options: Option<View<'a>>,
+    mode_id: Option<View<'a>>,
+    entries: Option<View<'a>>,
+    updated_at: Option<View<'a>>,
+    used: Option<View<'a>>,
+    size: Option<View<'a>>,
+    tool: ToolMembers<'a>,
+}
+
+impl<'a> Members<'a> {
+    fn of(update: View<'a>, findings: &mut Findings) -> Self {
+        let mut members = Self::default();
+        for (name, value) in update.members() {
+            let slot = match name.as_ref() {
+                "sessionUpdate" => &mut members.kind,
+                "messageId" => &mut members.message_id,
+                "availableCommands" => &mut members.commands,
+                "configOptions" => &mut members.config_options,
+                "currentModeId" => &mut members.mode_id,
+                "entries" => &mut members.entries,
+                "updatedAt" => &mut members.updated_at,
+                "used" => &mut members.used,
+                "size" => &mut members.size,
+                other => match members.tool.slot(other) {
+                    Some(slot) => slot,
+                    None => continue,
+                },
+            };
+            take_last(slot, value, findings);
+        }
+        members
+    }
 }
 
 fn chunk<'a>(
@@ -246,7 +226,7 @@ fn chunk<'a>(
     session_known: bool,
     findings: &mut Findings,
 ) -> Body<'a> {
-    let Some(content) = members.content.filter(|content| !content.is_null()) else {
+    let Some(content) = members.tool.content.filter(|content| !content.is_null()) else {
         return Body::Absent;
     };
     let message_id = members.message_id.filter(|id| !id.is_null());
@@ -276,48 +256,7 @@ fn chunk<'a>(
     }
 }
 
-/// A tool call's members; also what a permission request is about.
-pub(super) fn tool(update: View<'_>, findings: &mut Findings) -> ToolCall {
-    let mut slots = [None; 8];
-    for (name, value) in update.members() {
-        let slot = match name.as_ref() {
-            "toolCallId" => 0,
-            "title" => 1,
-            "kind" => 2,
-            "status" => 3,
-            "rawInput" => 4,
-            "rawOutput" => 5,
-            "content" => 6,
-            "locations" => 7,
-            _ => continue,
-        };
-        take_last(&mut slots[slot], value, findings);
-    }
-    let present = slots.map(|slot| slot.filter(|value: &View<'_>| !value.is_null()));
-    let [id, title, kind, status, raw_input, raw_output, content, locations] = present;
-    let kept = |value: Option<View<'_>>| value.map(|value| own(Some(value)));
-    ToolCall {
-        id: optional_text(id, findings),
-        title: optional_text(title, findings),
-        kind: optional_text(kind, findings).map(ToolKind::of_word),
-        status: optional_text(status, findings).map(ToolStatus::of_word),
-        raw_input: kept(raw_input),
-        raw_output: kept(raw_output),
-        content: kept(content),
-        locations: kept(locations),
-    }
-}
-
-fn identified_tool(update: View<'_>, findings: &mut Findings) -> ToolCall {
-    let tool = tool(update, findings);
-    if tool.id.is_none() {
-        findings.defect(Defect::ToolWithoutId);
-    }
-    tool
-}
-
-fn commands(update: View<'_>, findings: &mut Findings) -> Vec<Command> {
-    let list = member(update, "availableCommands", findings);
+fn commands(list: Option<View<'_>>, findings: &mut Findings) -> Vec<Command> {
     let mut commands = Vec::new();
     for entry in list.into_iter().flat_map(View::elements) {
         match optional_text(member(entry, "name", findings), findings) {
@@ -333,8 +272,7 @@ fn commands(update: View<'_>, findings: &mut Findings) -> Vec<Command> {
     commands
 }
 
-fn plan(update: View<'_>, findings: &mut Findings) -> Vec<PlanEntry> {
-    let list = member(update, "entries", findings);
+fn plan(list: Option<View<'_>>, findings: &mut Findings) -> Vec<PlanEntry> {
     let mut entries = Vec::new();
     for entry in list.into_iter().flat_map(View::elements) {
         match optional_text(member(entry, "content", findings), findings) {
@@ -367,54 +305,6 @@ pub(super) fn member<'a>(
 /// A value's text, owned; an absent one is null.
 pub(super) fn own(value: Option<View<'_>>) -> Json<'static> {
     Json::borrowed(value.map_or("null", View::token)).into_owned()
-}
-
-impl ToolKind {
-    fn of_word(word: String) -> Self {
-        match word.as_str() {
-            "delete" => Self::Delete,
-            "edit" => Self::Edit,
-            "execute" => Self::Execute,
-            "fetch" => Self::Fetch,
-            "move" => Self::Move,
-            "other" => Self::Other,
-            "read" => Self::Read,
-            "search" => Self::Search,
-            "switch_mode" => Self::SwitchMode,
-            "think" => Self::Think,
-            _ => Self::Unknown(word),
-        }
-    }
-
-    /// The word for it.
-    pub fn word(&self) -> String {
-        match self {
-            Self::Delete => "delete",
-            Self::Edit => "edit",
-            Self::Execute => "execute",
-            Self::Fetch => "fetch",
-            Self::Move => "move",
-            Self::Other => "other",
-            Self::Read => "read",
-            Self::Search => "search",
-            Self::SwitchMode => "switch_mode",
-            Self::Think => "think",
-            Self::Unknown(word) => word,
-        }
-        .to_owned()
-    }
-}
-
-impl ToolStatus {
-    fn of_word(word: String) -> Self {
-        match word.as_str() {
-            "completed" => Self::Completed,
-            "failed" => Self::Failed,
-            "in_progress" => Self::InProgress,
-            "pending" => Self::Pending,
-            _ => Self::Unknown(word),
-        }
-    }
 }
 
 impl fmt::Debug for Update {
@@ -462,20 +352,5 @@ impl fmt::Debug for PlanEntry {
         f.debug_struct("PlanEntry")
             .field("content", &Hidden(self.content.len()))
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ToolCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolCall")
-            .field("id", &self.id)
-            .field("title", &self.title.as_ref().map(|title| Hidden(title.len())))
-            .field("kind", &self.kind)
-            .field("status", &self.status)
-            .field("raw_input", &self.raw_input)
-            .field("raw_output", &self.raw_output)
-            .field("content", &self.content)
-            .field("locations", &self.locations)
-            .finish()
     }
 }
