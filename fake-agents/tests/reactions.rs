@@ -73,6 +73,15 @@ fn a_cancel_right_behind_its_prompt_is_lost_and_a_second_one_works() {
 }
 
 #[test]
+fn a_cancel_of_another_session_is_none_of_this_ones() {
+    let mut bench = slow(json!({}));
+    bench.prompt(3, "hi");
+    bench.send(json!({ "method": "session/cancel", "params": { "sessionId": "another" } }));
+    bench.pass(1000);
+    assert_eq!(bench.frames(), ["say a", "3 end_turn"]);
+}
+
+#[test]
 fn a_stale_cancel_hits_the_next_turn_or_the_next_permission_or_nothing() {
     let story = |stale: &str| {
         let permission = json!({ "do": "permission", "tool": "c",

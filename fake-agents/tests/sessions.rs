@@ -1,4 +1,5 @@
 //! What an agent keeps, and what it says of it to the next process.
+#![expect(clippy::unwrap_used, reason = "what fails here is a test")]
 
 mod bench;
 

@@ -30,7 +30,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
                 };
                 self.on_request(cue).await;
             }
-            (Some("session/cancel"), None) => self.on_cancel(),
+            (Some("session/cancel"), None) => self.on_cancel(named_session(&params)),
             (Some("$/cancel_request"), None) => self.on_cancel_request(&params),
             (Some(_), None) => {}
             (None, Some(id)) => self.on_answer(&id, frame.get("result")),
@@ -61,7 +61,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
                 return self.on_prompt(cue);
             }
             // Off the protocol, and answered by at least one agent once the abort is on disk.
-            "session/cancel" => self.on_cancel(),
+            "session/cancel" => self.on_cancel(cue.session.clone()),
             "session/new" => cue.session = Some(self.new_session(&cue.params).await),
             _ => {}
         }
@@ -137,7 +137,11 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             && when.life.is_none_or(|life| life == self.life)
     }
 
-    fn on_cancel(&mut self) {
+    fn on_cancel(&mut self, session: Option<String>) {
+        let at_hand = self.cue_at_hand().session;
+        if session.is_some() && at_hand.is_some() && session != at_hand {
+            return; // it is about another session
+        }
         self.seen.cancels += 1;
         let cancel = &self.script.on.cancel;
         let now_ms = self.body.now_ms();

@@ -1,6 +1,7 @@
 //! A machine in memory, with one agent on it: time stands still unless the test moves it, and nothing happens
 //! unless the test does it.
 #![allow(dead_code, reason = "each test file uses its part of the bench")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails is a test that fails")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
