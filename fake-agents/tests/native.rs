@@ -6,6 +6,8 @@
     reason = "these tests are about real processes"
 )]
 
+mod bench;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -85,6 +87,18 @@ impl Agent {
         serde_json::from_slice(&line).ok()
     }
 
+    /// Reads as many bytes of the output as are expected. Standard error is read beside it, or a flood would block
+    /// the agent.
+    fn says(&mut self, expected: &[u8], story: &str) {
+        if let Some(mut stderr) = self.child.stderr.take() {
+            std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        }
+        let mut bytes = vec![0; expected.len()];
+        self.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
+        let [bytes, expected] = [&bytes, expected].map(String::from_utf8_lossy);
+        assert!(bytes == expected, "{story}: {bytes:.2000} instead of {expected:.2000}");
+    }
+
     fn text(&mut self) -> String {
         let frame = self.frame().unwrap();
         frame["params"]["update"]["content"]["text"].as_str().unwrap_or_default().to_string()
@@ -140,6 +154,59 @@ fn a_conversation_over_real_pipes_ends_with_the_input() {
     agent.end_input();
     assert_eq!(agent.wait().code(), Some(0));
     assert_eq!(agent.file().lines().count(), 4);
+}
+
+/// One conversation: each prompt is sent when the one before it is answered, or cancelled once the agent has said
+/// what it says. What is written must be the same in memory and in a real process, to the byte.
+#[test]
+fn a_persona_writes_the_same_bytes_in_memory_and_in_a_real_process() {
+    let stories: [(&str, &[(&str, bool)]); 9] = [
+        ("crasher", &[("finish", false), ("crash", false)]),
+        ("echo", &[("one", false), ("two", false)]),
+        ("flooder", &[("go", false)]),
+        ("ignores-eof", &[("one", false)]),
+        ("late-persister", &[("go", true), ("finish", false), ("go", true)]),
+        ("noisy-stdout", &[("one", false)]),
+        ("orphan-maker", &[("one", false)]),
+        ("refuser", &[("one", false)]),
+        ("slow-starter", &[("one", false)]),
+    ];
+    for (name, prompts) in stories {
+        let script = moored_fake_agents::persona(name).unwrap();
+        let mut memory = bench::Bench::process(script, &Default::default(), 100);
+        let mut native = Agent::start(&["--persona", name]);
+        let open = [
+            json!({ "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
+            json!({ "id": 2, "method": "session/new", "params": { "cwd": "/ws" } }),
+        ];
+        for frame in open {
+            memory.send(frame.clone());
+            memory.pass(2_000);
+            native.send(frame);
+            native.says(&memory.output(), name);
+        }
+        for (id, (text, stopped)) in (3..).zip(prompts) {
+            memory.prompt(id, text);
+            native.prompt(id, text);
+            native.says(&memory.output(), name);
+            if *stopped {
+                memory.cancel();
+                native.cancel();
+                native.says(&memory.output(), name);
+            }
+            memory.pass(1_000);
+        }
+        memory.end_input();
+        native.end_input();
+        if name == "ignores-eof" {
+            memory.signal(moored_fake_agents::Signal::Term);
+            native.signal(Signal::TERM);
+        }
+        let code = native.wait().code().unwrap();
+        assert_eq!(memory.end(), Some(moored_fake_agents::End::Exited(code)), "{name}");
+        let kept = memory.text_of("/home/fake/sessions/fake-0-1.jsonl");
+        assert_eq!(native.file(), kept, "{name}");
+    }
 }
 
 #[test]

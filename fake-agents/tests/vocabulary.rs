@@ -462,6 +462,30 @@ fn steps_wait_for_what_happens_to_the_agent() {
 }
 
 #[test]
+fn the_same_input_in_any_pieces_gives_the_same_output() {
+    let mut whole = Bench::new("{}");
+    let conversation: String = [
+        json!({ "id": 1, "method": "initialize" }),
+        json!({ "id": 2, "method": "session/new", "params": { "cwd": "/ws" } }),
+        json!({ "id": 3, "method": "session/prompt", "params": { "sessionId": "fake-0-1",
+            "prompt": [{ "type": "text", "text": "\u{e4}\u{1f600}" }] } }),
+    ]
+    .iter()
+    .map(|frame| format!("{frame}\r\n"))
+    .collect();
+    whole.bytes(conversation.as_bytes());
+    let expected = whole.output();
+    assert_eq!(expected.iter().filter(|byte| **byte == b'\n').count(), 4);
+    for cut in 1..conversation.len() {
+        let mut bench = Bench::new("{}");
+        let (one, two) = conversation.as_bytes().split_at(cut);
+        bench.bytes(one);
+        bench.bytes(two);
+        assert_eq!(bench.output(), expected, "cut at {cut}");
+    }
+}
+
+#[test]
 fn every_step_has_its_story_here() {
     let stories = include_str!("vocabulary.rs").to_string() + include_str!("reactions.rs");
     for name in STEP_NAMES {

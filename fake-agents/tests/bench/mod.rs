@@ -305,8 +305,11 @@ impl Bench {
     }
 
     pub fn file_of(&self, path: &str) -> Vec<String> {
-        let text = self.files.lock().unwrap().get(path).cloned().unwrap_or_default();
-        text.lines().map(entry_in_short).collect()
+        self.text_of(path).lines().map(entry_in_short).collect()
+    }
+
+    pub fn text_of(&self, path: &str) -> String {
+        self.files.lock().unwrap().get(path).cloned().unwrap_or_default()
     }
 }
 
