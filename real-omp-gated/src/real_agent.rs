@@ -1,8 +1,8 @@
 //! Finding a real agent, or installing it, and the sandbox it runs in.
 //!
-//! An agent is looked for at the path its environment variable names, then in the cache folder, and is downloaded only
-//! when `MOORED_REAL_AGENTS=install` asks for it. What cannot be found is [`Skipped`] with a sentence that says what to
-//! set.
+//! An agent is looked for at the path its environment variable names, then in the cache folder, and
+//! is downloaded only when `MOORED_REAL_AGENTS=install` asks for it. What cannot be found is
+//! [`Skipped`] with a sentence that says what to set.
 
 #![expect(
     clippy::disallowed_methods,
@@ -48,7 +48,8 @@ pub struct RealAgent {
 }
 
 impl RealAgent {
-    /// Looks for the agent as the environment says, and installs it if the environment asks for that.
+    /// Looks for the agent as the environment says, and installs it if the environment asks for
+    /// that.
     ///
     /// # Errors
     /// The agent is not there, or could not be installed.
@@ -56,12 +57,12 @@ impl RealAgent {
         Search::from_environment(kind).run(kind)
     }
 
-    /// As [`find_or_install`](Self::find_or_install) for a test: prints the one line a skipped test owes its reader, past
-    /// the capture of the test harness.
+    /// As [`find_or_install`](Self::find_or_install) for a test: prints the one line a skipped test
+    /// owes its reader, past the capture of the test harness.
     ///
     /// # Panics
-    /// The agent is missing although `MOORED_REAL_AGENTS` asks for it (`install` or `require`): a suite that was asked for
-    /// must not pass by skipping.
+    /// The agent is missing although `MOORED_REAL_AGENTS` asks for it (`install` or `require`): a
+    /// suite that was asked for must not pass by skipping.
     #[must_use]
     pub fn or_skip(kind: Kind) -> Option<Self> {
         match Self::find_or_install(kind) {
@@ -87,7 +88,8 @@ impl RealAgent {
         self.kind
     }
 
-    /// Prepares a sandbox below `root`: home, workspace and configuration, with this stub as the only model.
+    /// Prepares a sandbox below `root`: home, workspace and configuration, with this stub as the
+    /// only model.
     ///
     /// # Errors
     /// A folder or file cannot be made.
@@ -167,7 +169,8 @@ impl Search {
     }
 }
 
-/// Absolute without resolving links: `node_modules/.bin/omp` is a link, and the folder it lies in must be on `PATH`.
+/// Absolute without resolving links: `node_modules/.bin/omp` is a link, and the folder it lies in
+/// must be on `PATH`.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

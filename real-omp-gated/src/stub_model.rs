@@ -1,14 +1,15 @@
 //! A deterministic model server on loopback for real agents.
 //!
-//! It speaks OpenAI chat completions, OpenAI responses and Gemini, streamed or whole. There is no randomness and no
-//! clock in an answer: the prompt names its scenario in a marker (`scenario`), so the same conversation always gets the
-//! same answer, and a test says in one line what its model will do. What the model was asked is kept in a bounded log.
+//! It speaks OpenAI chat completions, OpenAI responses and Gemini, streamed or whole. There is no
+//! randomness and no clock in an answer: the prompt names its scenario in a marker (`scenario`), so
+//! the same conversation always gets the same answer, and a test says in one line what its model
+//! will do. What the model was asked is kept in a bounded log.
 //!
 //! Dropping the [`StubModel`] ends every connection, joins every thread and frees the port.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a real server for real processes: it has threads of its own, and is no part of a simulation"
+    reason = "a real server for real processes: it has threads of its own"
 )]
 
 mod connection;
@@ -58,8 +59,8 @@ struct Shared {
     uses: Mutex<BTreeMap<String, u64>>,
 }
 
-/// A connection the listener accepted. The stream belongs to its thread: it must close when the thread ends, so that a
-/// planned reset is a reset.
+/// A connection the listener accepted. The stream belongs to its thread: it must close when the
+/// thread ends, so that a planned reset is a reset.
 #[derive(Debug)]
 struct Client {
     stream: Weak<TcpStream>,
@@ -145,7 +146,8 @@ impl Shared {
             let stream = Arc::new(stream);
             let (shared, weak) = (Arc::clone(self), Arc::downgrade(&stream));
             let serve = move || connection::serve(&stream, &shared);
-            // No thread: the stream is dropped with its closure, and the client sees a closed connection.
+            // No thread: the stream is dropped with its closure, and the client sees a closed
+            // connection.
             if let Ok(thread) = thread::Builder::new().name(thread_name(port)).spawn(serve) {
                 clients.push(Client { stream: weak, thread });
             }

@@ -1,7 +1,7 @@
 //! Each agent once through the simplest life, over its bare pipes: start, one turn, end of input.
 //!
-//! What is asserted here about an agent is what the simulator's personas and the suites rest on. An agent that is not
-//! installed is skipped with one line on stderr.
+//! What is asserted here about an agent is what the simulator's personas and the suites rest on. An
+//! agent that is not installed is skipped with one line on stderr.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! The stub model server over real sockets: each API's wording, each way to break, and what is left when it stops.
+//! The stub model server over real sockets: each API's wording, each way to break, and what is left
+//! when it stops.
 
 #![expect(clippy::unwrap_used, reason = "a test program")]
 
@@ -21,7 +22,8 @@ fn body(target: &str, prompt: &str) -> Value {
         CHAT => json!({"stream": true, "messages": [{"role": "user", "content": prompt}],
             "tools": [{"function": shell}]}),
         RESPONSES => {
-            json!({"stream": true, "input": [{"role": "user", "content": prompt}], "tools": [shell]})
+            json!({"stream": true, "tools": [shell],
+            "input": [{"role": "user", "content": prompt}]})
         }
         _ => json!({"contents": [{"role": "user", "parts": [{"text": prompt}]}],
             "tools": [{"functionDeclarations": [shell]}]}),

@@ -8,9 +8,9 @@ use moored_real_omp_gated::StubModel;
 
 /// A deterministic model server on loopback (OpenAI chat completions and responses, Gemini).
 ///
-/// The last `[[stub:NAME key=value]]` in the last user message chooses the answer: text, slow, think, bash, tool, hang,
-/// stall, http, length, refusal, content_filter, drop, eof, malformed, garbage, empty, recall. It serves until its standard
-/// input ends or it is interrupted.
+/// The last `[[stub:NAME key=value]]` in the last user message chooses the answer: text, slow,
+/// think, bash, tool, hang, stall, http, length, refusal, content_filter, drop, eof, malformed,
+/// garbage, empty, recall. It serves until its standard input ends or it is interrupted.
 #[derive(Parser)]
 #[command(name = "stub-model", version)]
 struct Arguments {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use super::recipe::Kind;
 /// 750 MB over a slow line; beyond this npm hangs.
 const INSTALL_S_MAX: u32 = 1200;
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// One install at a time in this process: the tests of one agent all miss it at once.
+static INSTALLING: Mutex<()> = Mutex::new(());
 
 /// Why an agent could not be installed.
 #[derive(Debug, Error)]
@@ -32,9 +36,14 @@ pub enum InstallError {
     Timeout,
 }
 
-/// Installs beside the folder and moves the result into place, so that two test programs at once, or one that is killed,
-/// never leave half an agent there.
+/// Installs beside the folder and moves the result into place, so that two test programs at once,
+/// or one that is killed, never leave half an agent there.
 pub fn install(kind: Kind, folder: &Path) -> Result<(), InstallError> {
+    // It guards no data, so a panic of another holder says nothing about ours.
+    let _one_at_a_time = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if folder.join(kind.program()).is_file() {
+        return Ok(());
+    }
     let cache = folder.parent().unwrap_or(folder);
     fs::create_dir_all(cache).map_err(InstallError::Folder)?;
     let building = tempfile::Builder::new().prefix(".installing-").tempdir_in(cache);
@@ -43,8 +52,8 @@ pub fn install(kind: Kind, folder: &Path) -> Result<(), InstallError> {
     let package = building.path().join("package.json");
     fs::write(package, "{\"private\": true}\n").map_err(InstallError::Folder)?;
     let npm = Command::new("npm")
-        // No package's own script is run: none is needed, and an installer should not execute what it fetches.
-        .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
+        // With the packages' install scripts: without its own, bun is not executable.
+        .args(["install", "--no-audit", "--no-fund", "--loglevel=error"])
         .args(kind.packages())
         .current_dir(building.path())
         .stdin(Stdio::null())

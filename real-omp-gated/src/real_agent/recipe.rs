@@ -1,4 +1,5 @@
-//! What is known about each agent: its packages, its program, its configuration. Data, one place for each agent.
+//! What is known about each agent: its packages, its program, its configuration. Data, one place
+//! for each agent.
 
 use std::fmt;
 use std::path::Path;
@@ -54,7 +55,8 @@ impl Kind {
         }
     }
 
-    /// Its folder in the cache. The version is part of the name, so that a new version is a new folder.
+    /// Its folder in the cache. The version is part of the name, so that a new version is a new
+    /// folder.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Self::CodexAcp => "codex-acp-0.16.0",
@@ -76,7 +78,8 @@ impl Kind {
     /// Its program below the folder.
     pub(super) fn program(self) -> String {
         match self {
-            // The native program, not the Node script in front of it: that would be a second process to follow.
+            // The native program, not the Node script in front of it: that would be a second
+            // process to follow.
             Self::CodexAcp => {
                 format!("node_modules/@zed-industries/codex-acp-{}/bin/codex-acp", platform())
             }
@@ -125,12 +128,19 @@ impl Kind {
         }
     }
 
-    /// Its configuration file below the home, and what it says.
-    pub(super) fn configuration(self, port: u16, approval: Approval) -> (&'static str, String) {
+    /// Its configuration files below the home, and what they say.
+    pub(super) fn configuration(
+        self,
+        port: u16,
+        approval: Approval,
+    ) -> Vec<(&'static str, String)> {
         match self {
-            Self::CodexAcp => (".codex/config.toml", codex_configuration(port, approval)),
-            Self::Gemini => (".gemini/settings.json", GEMINI_CONFIGURATION.to_owned()),
-            Self::Omp => (".omp/agent/models.yml", omp_models(port)),
+            Self::CodexAcp => vec![(".codex/config.toml", codex_configuration(port, approval))],
+            Self::Gemini => vec![(".gemini/settings.json", GEMINI_CONFIGURATION.to_owned())],
+            Self::Omp => vec![
+                (".omp/agent/config.yml", OMP_CONFIGURATION.to_owned()),
+                (".omp/agent/models.yml", omp_models(port)),
+            ],
         }
     }
 
@@ -199,7 +209,13 @@ fn omp_models(port: u16) -> String {
     )
 }
 
-const GEMINI_CONFIGURATION: &str = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+/// omp looks for model servers on their usual loopback ports; one that the user runs is not ours
+/// to find.
+const OMP_CONFIGURATION: &str = "disabledProviders: [litellm, llama.cpp, lm-studio, ollama, vllm]
+";
+
+const GEMINI_CONFIGURATION: &str = r#"{
+ "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
  "privacy": {"usageStatisticsEnabled": false}}
 "#;

@@ -1,4 +1,5 @@
-//! A home, a workspace and a configuration made for one agent, with the stub as the only model it knows.
+//! A home, a workspace and a configuration made for one agent, with the stub as the only model it
+//! knows.
 //!
 //! ```text
 //! ROOT/home/        HOME, with the agent's configuration and its sessions
@@ -27,7 +28,8 @@ pub struct Sandbox {
     pub env: Vec<(String, String)>,
     /// Its home.
     pub home: PathBuf,
-    /// The folder for `session/new`. Agents compare this string when a session is reopened, so it is canonical.
+    /// The folder for `session/new`. Agents compare this string when a session is reopened, so it
+    /// is canonical.
     pub workspace: PathBuf,
     sessions: PathBuf,
 }
@@ -50,10 +52,11 @@ impl Sandbox {
             path.canonicalize()
         };
         let (home, workspace, temporary) = (folder("home")?, folder("workspace")?, folder("tmp")?);
-        let (file, text) = agent.kind.configuration(model.port, agent.approval);
-        let file = home.join(file);
-        fs::create_dir_all(file.parent().unwrap_or(&home))?;
-        fs::write(file, text)?;
+        for (file, text) in agent.kind.configuration(model.port, agent.approval) {
+            let file = home.join(file);
+            fs::create_dir_all(file.parent().unwrap_or(&home))?;
+            fs::write(file, text)?;
+        }
         let mut environment = common_environment(&home, &temporary, &agent.program, model.port);
         environment.extend(agent.kind.environment(&home, model.port));
         let own = |(name, value): (&str, String)| (name.to_owned(), value);

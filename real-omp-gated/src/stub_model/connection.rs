@@ -14,7 +14,8 @@ use super::record::Outcome;
 use super::scenario::Marker;
 use super::{Shared, dialect, locked};
 
-/// How often a pause looks again when the client has sent bytes ahead: they hide a hang-up from `peek`.
+/// How often a pause looks again when the client has sent bytes ahead: they hide a hang-up from
+/// `peek`.
 const PIPELINED_REST: Duration = Duration::from_millis(10);
 
 /// Serves a connection until either side ends it.
@@ -84,7 +85,8 @@ impl Answer<'_> {
         let (status, body) = match request.method.as_str() {
             "GET" if path.ends_with("/models") => (200, model_list()),
             "POST" if path.ends_with(":countTokens") => (200, json!({"totalTokens": 10})),
-            // Also what a sandboxed agent meets that asks for the outer world: the stub is its proxy.
+            // Also what a sandboxed agent meets that asks for the outer world: the stub is its
+            // proxy.
             _ => (403, error_body(Api::Chat, 403, "the stub model serves only a model")),
         };
         let answered = self.whole(status, &[], &body);
@@ -166,8 +168,8 @@ impl Answer<'_> {
         }
     }
 
-    /// Waits, but not longer than the client stays: waiting for a byte that never comes is a wait that a hang-up ends
-    /// at once, and so does the shutdown of a stub that is dropped.
+    /// Waits, but not longer than the client stays: waiting for a byte that never comes is a wait
+    /// that a hang-up ends at once, and so does the shutdown of a stub that is dropped.
     fn rest(&self, ms: u64) -> io::Result<()> {
         let mut left = Duration::from_millis(ms);
         while !left.is_zero() {
@@ -191,7 +193,8 @@ impl Answer<'_> {
 
     /// Makes the close that follows a reset, as when a server dies.
     fn reset(&self) -> io::Result<Connection> {
-        // A reset discards what the client has not read yet; the words before it are part of the scenario.
+        // A reset discards what the client has not read yet; the words before it are part of the
+        // scenario.
         self.rest(RESET_AFTER_MS)?;
         rustix::net::sockopt::set_socket_linger(self.stream, Some(Duration::ZERO))?;
         Ok(Connection::Over)

@@ -1,7 +1,8 @@
 //! What a request says, whichever API it came by: the conversation so far and the tools on offer.
 //!
-//! Three wire shapes are read into one. Reading is lenient: a field that is missing or of another shape counts as
-//! absent, because agents differ and the stub only needs the texts, their roles, and the tools' names.
+//! Three wire shapes are read into one. Reading is lenient: a field that is missing or of another
+//! shape counts as absent, because agents differ and the stub only needs the texts, their roles,
+//! and the tools' names.
 
 use std::fmt;
 
@@ -237,7 +238,8 @@ mod tests {
             {"role": "user", "content": [{"type": "text", "text": "go"}]},
             {"role": "assistant", "content": null, "tool_calls": [{"id": "c"}]},
             {"role": "tool", "content": "done"}],
-            "tools": [{"function": {"name": "bash", "parameters": {"properties": {"command": {}}}}}]});
+            "tools": [{"function":
+                {"name": "bash", "parameters": {"properties": {"command": {}}}}}]});
         let responses = json!({"stream": true, "input": [
             {"type": "message", "role": "developer", "content": "be good"},
             {"role": "user", "content": [{"type": "input_text", "text": "go"}]},

@@ -63,7 +63,8 @@ pub fn broken_event() -> Event {
     }
 }
 
-/// The finish a speech without a stream reports: an ending that needs a stream counts as a plain stop.
+/// The finish a speech without a stream reports: an ending that needs a stream counts as a plain
+/// stop.
 fn finish_of(speech: &Speech) -> Finish {
     match &speech.ending {
         Ending::Finish(finish) => finish.clone(),

@@ -1,7 +1,7 @@
 //! As much of HTTP/1.1 as the stub needs, over any byte stream.
 //!
-//! Written out instead of taken from a framework because the scenarios need what frameworks hide: a reset in the
-//! middle of a body, a body that stops, and noticing at once that the client has gone.
+//! Written out instead of taken from a framework because the scenarios need what frameworks hide: a
+//! reset in the middle of a body, a body that stops, and noticing at once that the client has gone.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -31,8 +31,8 @@ pub enum RequestError {
     /// The connection failed.
     #[error("the connection failed: {0}")]
     Connection(#[from] io::Error),
-    /// The body is compressed, or larger than [`BODY_BYTES_MAX`], or the head than [`HEAD_BYTES_MAX`], or neither is
-    /// HTTP; the status says which.
+    /// The body is compressed, or larger than [`BODY_BYTES_MAX`], or the head than
+    /// [`HEAD_BYTES_MAX`], or neither is HTTP; the status says which.
     #[error("the request is answered with status {0}")]
     Refused(u16),
 }
@@ -122,7 +122,8 @@ fn chunks(connection: &mut impl BufRead) -> Result<Vec<u8>, RequestError> {
             return Err(RequestError::Refused(413));
         }
         body.extend(exactly(connection, bytes)?);
-        // The line feed after a chunk, or the empty line after the last one; trailers are nobody's habit.
+        // The line feed after a chunk, or the empty line after the last one; trailers are nobody's
+        // habit.
         line(&mut connection.by_ref().take(HEAD_BYTES_MAX))?;
         if bytes == 0 {
             return Ok(body);
@@ -192,7 +193,8 @@ mod tests {
             (fixed.method.as_str(), fixed.target.as_str(), &fixed.body[..]),
             ("POST", "/a", &b"abc"[..])
         );
-        let chunked = b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n";
+        let chunked = b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+            2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n";
         assert_eq!(read(chunked).unwrap().unwrap().body, b"abc");
     }
 

@@ -27,8 +27,8 @@ pub struct Speech {
     pub ending: Ending,
     /// The token counts.
     pub usage: Usage,
-    /// Makes the ids of an answer differ from those of the conversation's earlier ones, also after a restart of the
-    /// stub: the number of entries so far.
+    /// Makes the ids of an answer differ from those of the conversation's earlier ones, also after
+    /// a restart of the stub: the number of entries so far.
     pub turn: usize,
 }
 
@@ -98,7 +98,8 @@ impl Plan {
             Scenario::Http { message, retry_after_s, status } => {
                 return Self::Http { message, retry_after_s, status };
             }
-            // An agent that asks its model for JSON (who speaks next, which model to take) is not having a turn.
+            // An agent that asks its model for JSON (who speaks next, which model to take) is not
+            // having a turn.
             _ if conversation.wants_json => (vec![Step::Text(VERDICT.to_owned())], STOP),
             spoken => speech(spoken, conversation),
         };
@@ -113,7 +114,8 @@ impl Plan {
 }
 
 const STOP: Ending = Ending::Finish(Finish::Stop);
-const VERDICT: &str = r#"{"next_speaker":"user","reasoning":"stub","model_choice":"flash","complexity_score":1,"complexity_reasoning":"stub"}"#;
+const VERDICT: &str = r#"{"next_speaker":"user","reasoning":"stub",
+"model_choice":"flash","complexity_score":1,"complexity_reasoning":"stub"}"#;
 
 fn speech(scenario: Scenario, conversation: &Conversation) -> (Vec<Step>, Ending) {
     let say = |text: String, ending: Ending| (vec![Step::Text(text)], ending);

@@ -33,7 +33,8 @@ pub struct Record {
     pub number: u64,
     /// Method and target.
     pub target: String,
-    /// The marker as written, without the opening brackets; empty for a request that is no conversation.
+    /// The marker as written, without the opening brackets; empty for a request that is no
+    /// conversation.
     pub marker: String,
     /// The conversation; empty for a request that is none.
     pub entries: Vec<Entry>,

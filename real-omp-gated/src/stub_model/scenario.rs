@@ -4,8 +4,8 @@
 //! [[stub:NAME key=value key="quoted value" key={"json": 1}]]
 //! ```
 //!
-//! The *last* marker of the last user message counts; no marker means `text`. A marker that cannot be read is an error,
-//! not a default: a misspelt scenario must fail the test that wrote it.
+//! The *last* marker of the last user message counts; no marker means `text`. A marker that cannot
+//! be read is an error, not a default: a misspelt scenario must fail the test that wrote it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The smallest client that can hold a conversation with a real agent: JSON lines over its stdin and stdout. It knows
-//! nothing of the library, so that a test of the agent cannot pass by a mistake of ours.
+//! The smallest client that can hold a conversation with a real agent: JSON lines over its stdin
+//! and stdout. It knows nothing of the library, so that a test of the agent cannot pass by a
+//! mistake of ours.
 
 #![expect(
     clippy::disallowed_methods,
@@ -137,8 +138,8 @@ impl RawClient {
 
 impl Drop for RawClient {
     fn drop(&mut self) {
-        // Both fail only when it has been waited for already. The reader is not joined: a background process of the
-        // agent may hold its end of the pipe.
+        // Both fail only when it has been waited for already. The reader is not joined: a
+        // background process of the agent may hold its end of the pipe.
         self.child.kill().ok();
         self.child.wait().ok();
         drop(self.reader.take());

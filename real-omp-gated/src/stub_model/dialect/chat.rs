@@ -48,8 +48,8 @@ impl Dialect for Chat {
             Step::Tool { arguments, name } => {
                 let index = self.calls;
                 // In two chunks, as real servers do it: the name first, then the arguments.
-                let call = json!({"tool_calls": [{"index": index, "id": self.call_id(), "type": "function",
-                    "function": {"name": name, "arguments": ""}}]});
+                let call = json!({"tool_calls": [{"index": index, "id": self.call_id(),
+                    "type": "function", "function": {"name": name, "arguments": ""}}]});
                 let filled = json!({"tool_calls": [{"index": index,
                     "function": {"arguments": arguments.to_string()}}]});
                 self.calls += 1;
@@ -80,8 +80,8 @@ impl Dialect for Chat {
                 "function": {"name": name, "arguments": arguments.to_string()}});
             message["tool_calls"] = json!([call]);
         }
-        json!({"id": format!("chatcmpl-stub-{}", self.turn), "object": "chat.completion", "created": 1,
-            "model": "stub", "usage": counts(speech.usage),
+        json!({"id": format!("chatcmpl-stub-{}", self.turn), "object": "chat.completion",
+            "created": 1, "model": "stub", "usage": counts(speech.usage),
             "choices": [{"index": 0, "message": message, "finish_reason": word(&finish)}]})
     }
 }
@@ -97,6 +97,6 @@ fn word(finish: &Finish) -> &'static str {
 
 fn counts(usage: Usage) -> Value {
     let Usage { prompt, completion, cached } = usage;
-    json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": cached}})
+    json!({"prompt_tokens": prompt, "completion_tokens": completion,
+        "total_tokens": prompt + completion, "prompt_tokens_details": {"cached_tokens": cached}})
 }

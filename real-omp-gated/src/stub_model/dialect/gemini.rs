@@ -38,7 +38,8 @@ impl Gemini {
         let mut response = json!({"candidates": [candidate], "modelVersion": "stub",
             "responseId": format!("stub-{}", self.turn)});
         if let Some(Usage { prompt, completion, cached }) = usage {
-            response["usageMetadata"] = json!({"promptTokenCount": prompt, "candidatesTokenCount": completion,
+            response["usageMetadata"] = json!({"promptTokenCount": prompt,
+                "candidatesTokenCount": completion,
                 "totalTokenCount": prompt + completion, "cachedContentTokenCount": cached});
         }
         response

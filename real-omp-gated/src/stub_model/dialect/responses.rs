@@ -1,6 +1,7 @@
 //! The OpenAI responses API.
 //!
-//! Its stream is a list of output items, each opened, filled and closed; the last event repeats them all.
+//! Its stream is a list of output items, each opened, filled and closed; the last event repeats
+//! them all.
 
 use serde_json::{Value, json};
 
@@ -29,6 +30,17 @@ enum Kind {
     Refusal,
 }
 
+impl Kind {
+    /// The part that holds the text.
+    fn part(self, text: &str) -> Value {
+        match self {
+            Self::Message => json!({"type": "output_text", "text": text, "annotations": []}),
+            Self::Reasoning => json!({"type": "summary_text", "text": text}),
+            Self::Refusal => json!({"type": "refusal", "refusal": text}),
+        }
+    }
+}
+
 impl Responses {
     pub fn new(turn: usize) -> Self {
         Self { turn, sequence: 0, open: None, closed: Vec::new() }
@@ -52,68 +64,52 @@ impl Responses {
     }
 
     fn item(&self, kind: Kind, text: &str, status: &str) -> Value {
-        let parts = |part: Value| if status == "completed" { json!([part]) } else { json!([]) };
+        let parts = if status == "completed" { vec![kind.part(text)] } else { Vec::new() };
         match kind {
-            Kind::Message => {
-                json!({"type": "message", "id": self.item_id("msg"), "role": "assistant", "status": status,
-                "content": parts(json!({"type": "output_text", "text": text, "annotations": []}))})
-            }
-            Kind::Reasoning => json!({"type": "reasoning", "id": self.item_id("rs"),
-                "summary": parts(json!({"type": "summary_text", "text": text}))}),
-            Kind::Refusal => {
-                json!({"type": "message", "id": self.item_id("msg"), "role": "assistant", "status": status,
-                "content": parts(json!({"type": "refusal", "refusal": text}))})
+            Kind::Message | Kind::Refusal => json!({"type": "message", "id": self.item_id("msg"),
+                "role": "assistant", "status": status, "content": parts}),
+            Kind::Reasoning => {
+                json!({"type": "reasoning", "id": self.item_id("rs"), "summary": parts})
             }
         }
+    }
+
+    /// An event about the only part of the item being filled.
+    fn part_event(&mut self, kind: Kind, name: &'static str, key: &str, value: &Value) -> Event {
+        let (prefix, part_index) = match kind {
+            Kind::Message | Kind::Refusal => ("msg", "content_index"),
+            Kind::Reasoning => ("rs", "summary_index"),
+        };
+        let mut body = json!({"item_id": self.item_id(prefix), "output_index": self.closed.len()});
+        body[part_index] = json!(0);
+        body[key] = value.clone();
+        self.event(name, body)
     }
 
     fn chunk(&mut self, kind: Kind, text: &str) -> Vec<Event> {
         let mut events = Vec::new();
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             events.extend(self.close());
-            let (item, index) = (self.item(kind, "", "in_progress"), self.closed.len());
+            let item = self.item(kind, "", "in_progress");
+            let body = json!({"output_index": self.closed.len(), "item": item});
+            events.push(self.event("response.output_item.added", body));
+            let added = match kind {
+                Kind::Message | Kind::Refusal => "response.content_part.added",
+                Kind::Reasoning => "response.reasoning_summary_part.added",
+            };
+            events.push(self.part_event(kind, added, "part", &kind.part("")));
             self.open = Some(Open { kind, text: String::new() });
-            events.push(
-                self.event(
-                    "response.output_item.added",
-                    json!({"output_index": index, "item": item}),
-                ),
-            );
-            events.extend(self.open_part(kind, index));
         }
         if let Some(open) = &mut self.open {
             open.text.push_str(text);
         }
-        let index = self.closed.len();
-        events.push(match kind {
-            Kind::Message => {
-                let body = json!({"item_id": self.item_id("msg"), "output_index": index, "content_index": 0, "delta": text});
-                self.event("response.output_text.delta", body)
-            }
-            Kind::Reasoning => {
-                let body = json!({"item_id": self.item_id("rs"), "output_index": index, "summary_index": 0, "delta": text});
-                self.event("response.reasoning_summary_text.delta", body)
-            }
-            Kind::Refusal => {
-                let body = json!({"item_id": self.item_id("msg"), "output_index": index, "content_index": 0, "delta": text});
-                self.event("response.refusal.delta", body)
-            }
-        });
-        events
-    }
-
-    fn open_part(&mut self, kind: Kind, index: usize) -> Vec<Event> {
-        let part = match kind {
-            Kind::Message => json!({"type": "output_text", "text": "", "annotations": []}),
-            Kind::Refusal => json!({"type": "refusal", "refusal": ""}),
-            Kind::Reasoning => {
-                let body = json!({"item_id": self.item_id("rs"), "output_index": index, "summary_index": 0,
-                    "part": {"type": "summary_text", "text": ""}});
-                return vec![self.event("response.reasoning_summary_part.added", body)];
-            }
+        let delta = match kind {
+            Kind::Message => "response.output_text.delta",
+            Kind::Reasoning => "response.reasoning_summary_text.delta",
+            Kind::Refusal => "response.refusal.delta",
         };
-        let body = json!({"item_id": self.item_id("msg"), "output_index": index, "content_index": 0, "part": part});
-        vec![self.event("response.content_part.added", body)]
+        events.push(self.part_event(kind, delta, "delta", &json!(text)));
+        events
     }
 
     fn close(&mut self) -> Option<Event> {
@@ -128,8 +124,9 @@ impl Responses {
     fn tool(&mut self, name: &str, arguments: &Value) -> Vec<Event> {
         let mut events: Vec<Event> = self.close().into_iter().collect();
         let index = self.closed.len();
-        let call = json!({"type": "function_call", "id": self.item_id("fc"), "call_id": self.item_id("call"),
-            "name": name, "arguments": arguments.to_string(), "status": "completed"});
+        let call = json!({"type": "function_call", "id": self.item_id("fc"),
+            "call_id": self.item_id("call"), "name": name,
+            "arguments": arguments.to_string(), "status": "completed"});
         let mut opened = call.clone();
         opened["arguments"] = json!("");
         opened["status"] = json!("in_progress");
