@@ -50,6 +50,56 @@ fn omp_runs_the_tool_its_model_asks_for() {
 }
 
 #[test]
+fn omp_ends_a_turn_as_its_model_does() {
+    let Some(agent) = RealAgent::or_skip(Kind::Omp) else { return };
+    let (model, root) = (StubModel::start().unwrap(), tempfile::tempdir().unwrap());
+    let sandbox = agent.sandbox(&model, root.path()).unwrap();
+    let mut omp = RawClient::start(&sandbox);
+    let session = omp.open(&sandbox);
+    // A failed model call is an ordinary end of the turn with the error as its text: on the wire
+    // nothing tells it from success.
+    let endings = [
+        ("length", "max_tokens", "cut off"),
+        ("refusal", "refusal", "content_filter"),
+        ("content_filter", "refusal", "content_filter"),
+        ("http status=401", "end_turn", "stub says 401"),
+        ("drop after=2", "end_turn", "word0 word1 ECONNRESET"),
+        ("eof after=2", "end_turn", "before a finish_reason"),
+        ("malformed after=2", "end_turn", "JSON Parse error"),
+    ];
+    for (scenario, reason, text) in endings {
+        omp.seen.clear();
+        assert_eq!(omp.prompt(&session, &format!("[[stub:{scenario}]]")), reason, "{scenario}");
+        assert!(omp.said().contains(text), "{scenario}: {}", omp.said());
+    }
+}
+
+#[test]
+fn every_agent_passes_on_what_its_model_thinks_says_and_remembers() {
+    for agent in Kind::ALL.into_iter().filter_map(RealAgent::or_skip) {
+        let (model, root) = (StubModel::start().unwrap(), tempfile::tempdir().unwrap());
+        let sandbox = agent.sandbox(&model, root.path()).unwrap();
+        let mut client = RawClient::start(&sandbox);
+        let session = client.open(&sandbox);
+        let turns = [
+            ("apple [[stub:think chunks=2 text=thought]]", "thought"),
+            ("[[stub:slow chunks=3 delay_ms=1 word=w]]", "w0 w1 w2 "),
+            // Refused once: each agent asks its model again.
+            ("[[stub:http status=503 times=1]]", "hello there"),
+            ("[[stub:recall word=apple]]", "yes-apple"),
+        ];
+        for (prompt, text) in turns {
+            assert_eq!(client.prompt(&session, prompt), "end_turn", "{prompt}");
+            assert!(client.said().ends_with(text), "{}: {}", agent.kind(), client.said());
+        }
+        // Each agent dresses thoughts up in its own way: a blank line before, bold around.
+        let thoughts = client.updates("agent_thought_chunk");
+        let (first, second) = (thoughts.find("step0"), thoughts.find("step1"));
+        assert!(first.is_some() && first < second, "{}: {thoughts}", agent.kind());
+    }
+}
+
+#[test]
 fn codex_acp_ends_a_turn_and_outlives_the_end_of_its_input() {
     let Some(agent) = RealAgent::or_skip(Kind::CodexAcp) else { return };
     let (model, root) = (StubModel::start().unwrap(), tempfile::tempdir().unwrap());

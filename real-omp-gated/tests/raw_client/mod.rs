@@ -99,12 +99,14 @@ impl RawClient {
 
     /// The text the agent has said so far.
     pub fn said(&self) -> String {
-        let chunk = |frame: &Value| {
-            let update = &frame["params"]["update"];
-            let said = update["sessionUpdate"] == "agent_message_chunk";
-            said.then(|| update["content"]["text"].as_str().unwrap_or_default().to_owned())
-        };
-        self.seen.iter().filter_map(chunk).collect()
+        self.updates("agent_message_chunk")
+    }
+
+    /// The text of all updates of one kind.
+    pub fn updates(&self, kind: &str) -> String {
+        let updates = self.seen.iter().map(|frame| &frame["params"]["update"]);
+        let of_kind = updates.filter(|update| update["sessionUpdate"] == kind);
+        of_kind.filter_map(|update| update["content"]["text"].as_str()).collect()
     }
 
     pub fn close_stdin(&mut self) {
