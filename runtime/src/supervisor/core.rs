@@ -5,7 +5,7 @@
 //! given at the spawn (rules 1.7.3, 1.7.7), ends what is left of the tree and exits.
 
 use crate::platform::{Exit, Mono, Order, Report, Signal, Survivor};
-use crate::session::ladder::{Ladder, LadderPolicy, Rung};
+use crate::session::ladder::{EndedHow, Ladder, LadderPolicy, Rung};
 
 /// How often the children are counted while they are being ended (rule 1.7.3).
 pub const TREE_POLL_MS: u64 = 25;
@@ -100,7 +100,14 @@ impl Supervisor {
             Order::Signal { signal } => {
                 self.acts.push_back(Act::Report(Report::Signalled { signal, delivered: false }));
             }
+            // Nothing is left behind by an agent that is still there; every order has its answer.
+            Order::Sweep { .. } if self.root.is_none() => {
+                let survivors = Vec::new();
+                self.acts.push_back(Act::Report(Report::Swept { empty: false, survivors }));
+            }
             Order::Sweep { leave } => self.begin_sweep(now, leave),
+            // A host that gives up an agent it could not end leaves it to this process.
+            Order::Release if self.root.is_none() => self.handle_host_gone(now),
             Order::Release => self.finish(true),
         }
     }
@@ -112,6 +119,19 @@ impl Supervisor {
         }
     }
 
+    /// This process was asked to end: the group gets its SIGTERM at once, whoever else still lives (rule 1.7.3).
+    pub fn handle_termination(&mut self, now: Mono) {
+        if self.quit || self.root.is_some() {
+            return;
+        }
+        if self.ladder.as_ref().is_some_and(|l| l.ended_how() != EndedHow::OnEof) {
+            return;
+        }
+        let at_once = LadderPolicy { eof_grace_ms: 0, ..self.policy.clone() };
+        self.ladder = Some(Ladder::begin(at_once, now).0);
+        self.handle_deadline(now);
+    }
+
     /// The control pipe ended: the host is gone.
     pub fn handle_host_gone(&mut self, now: Mono) {
         if self.alone || self.quit {
@@ -120,7 +140,7 @@ impl Supervisor {
         self.alone = true;
         if self.root.is_some() {
             self.begin_sweep(now, self.policy.keep_background);
-        } else {
+        } else if self.ladder.is_none() {
             // The host's end of the agent's stdin went with the host: this is the EOF.
             let (ladder, _close_stdin) = Ladder::begin(self.policy.clone(), now);
             self.ladder = Some(ladder);
@@ -174,7 +194,9 @@ impl Supervisor {
         {
             match rung {
                 Rung::Signal(signal) => self.acts.push_back(Act::SignalGroup(signal)),
-                Rung::GiveUp => self.finish(false),
+                Rung::GiveUp if self.alone => self.finish(false),
+                // The host lives and runs its own ladder.
+                Rung::GiveUp => self.ladder = None,
                 Rung::CloseStdin => {}
             }
         }
@@ -314,6 +336,48 @@ mod tests {
         s.handle_tree(Mono::ZERO, vec![survivor(9)]);
         let swept = Report::Swept { empty: false, survivors: vec![survivor(9)] };
         assert_eq!(acts(&mut s), [Act::Report(swept)]);
+    }
+
+    #[test]
+    fn a_sweep_while_the_agent_lives_is_answered_and_ends_nobody() {
+        let mut s = supervisor();
+        s.handle_order(Mono::ZERO, Order::Sweep { leave: false });
+        let told = Report::Swept { empty: false, survivors: vec![] };
+        assert_eq!(acts(&mut s), [Act::Report(told)]);
+    }
+
+    #[test]
+    fn a_living_agent_is_never_released_into_the_open() {
+        let mut s = supervisor();
+        s.handle_order(Mono::ZERO, Order::Release);
+        assert_eq!(acts(&mut s), []);
+        s.handle_deadline(Mono::from_ms(1_000));
+        assert_eq!(acts(&mut s), [Act::SignalGroup(Signal::Term)]);
+        s.handle_deadline(Mono::from_ms(4_000));
+        assert_eq!(acts(&mut s), [Act::SignalGroup(Signal::Kill)]);
+        s.handle_deadline(Mono::from_ms(5_500));
+        assert_eq!(acts(&mut s), [Act::Quit { proven: false }]);
+    }
+
+    #[test]
+    fn a_supervisor_asked_to_end_terms_the_group_at_once_and_goes_on_obeying_its_host() {
+        let mut s = supervisor();
+        s.handle_termination(Mono::ZERO);
+        assert_eq!(acts(&mut s), [Act::SignalGroup(Signal::Term)]);
+        s.handle_termination(Mono::from_ms(10));
+        s.handle_host_gone(Mono::from_ms(20));
+        assert_eq!(acts(&mut s), [], "the ladder that runs is neither restarted nor set back");
+        s.handle_deadline(Mono::from_ms(3_000));
+        assert_eq!(acts(&mut s), [Act::SignalGroup(Signal::Kill)]);
+
+        let mut s = supervisor();
+        s.handle_termination(Mono::ZERO);
+        s.handle_deadline(Mono::from_ms(3_000));
+        s.handle_deadline(Mono::from_ms(4_500));
+        acts(&mut s);
+        assert!(!s.is_done(), "the host lives, so this process stays for it");
+        s.handle_root_exit(Mono::from_ms(4_600), Exit::Signal(9));
+        assert_eq!(acts(&mut s), [Act::Report(Report::Exited { exit: Exit::Signal(9) })]);
     }
 
     #[test]
