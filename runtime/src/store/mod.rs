@@ -4,6 +4,15 @@
 //! ordering and answering are pure code (`group`), used by the SQLite writer thread and by the in-memory model alike;
 //! each unit stands alone, so one that is refused never fails another session's.
 
+mod check;
+mod group;
+pub mod memory;
+mod readback;
+#[cfg(feature = "native")]
+pub mod sqlite;
+
+pub use group::{QUEUED_BYTES_MAX, QUEUED_UNITS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_UNITS_MAX};
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +22,9 @@ use crate::journal::{Row, RowFault};
 use crate::platform::BoxFuture;
 use crate::session::record::SessionRecord;
 
+/// Said by a store that a newer host has taken over (decision D35).
+pub(crate) const OWNERSHIP_LOST: &str = "another host has taken it over";
+
 /// The store, as everything above it holds it.
 pub type SharedStore = Arc<dyn Store>;
 
@@ -21,7 +33,8 @@ pub trait Store: Send + Sync + 'static {
     /// Takes a unit in the order of the calls. The answer comes once it is durable, or is refused; a session's answers
     /// come in the order of its units. Once a unit of a session is refused with [`Refusal::Retry`], every later unit of
     /// that session that was already submitted is refused too (`Retry { reason: Behind }`), so that order holds when
-    /// the caller submits them again in order.
+    /// the caller submits them again in order. A unit submitted before its caller has read such a refusal is refused in
+    /// the same way when its rows or its record build on what was not stored.
     fn submit(&self, unit: Unit) -> BoxFuture<Result<(), Refusal>>;
 
     /// Everything a starting host needs: the records of all sessions, in order of their ids, and the ledger.
@@ -72,6 +85,21 @@ pub struct LedgerEntry {
     pub outcome: LedgerOutcome,
 }
 
+impl LedgerEntry {
+    /// When it may be forgotten (rule 5.10.3): a day and the admitted clock skew after the later of its recording and
+    /// the time its id was minted at.
+    pub fn expires_ms(&self) -> u64 {
+        let minted_ms = self.op.as_str().split('-').next().and_then(|ms| ms.parse().ok());
+        self.recorded_ms.max(minted_ms.unwrap_or(0)).saturating_add(LEDGER_KEPT_MS)
+    }
+}
+
+/// How long an operation is remembered (rule 5.10.3): 24 h and the admitted clock skew of 5 min.
+pub const LEDGER_KEPT_MS: u64 = (24 * 60 + 5) * 60 * 1_000;
+/// Operations that are kept, expired or not (rule 5.10.3). Past it a new one makes the expired ones go; one that has
+/// not expired never does.
+pub const LEDGER_ROWS_MAX: usize = 4_096;
+
 /// What came of an operation (rule 5.10.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "answer", rename_all = "snake_case")]
@@ -86,13 +114,54 @@ pub enum LedgerOutcome {
     Unknown,
 }
 
+impl LedgerOutcome {
+    /// Its name in the store.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Succeeded(_) => "succeeded",
+            Self::Failed(_) => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The answer a replay gives again.
+    pub fn answer(&self) -> Option<&str> {
+        match self {
+            Self::Succeeded(answer) | Self::Failed(answer) => Some(answer),
+            Self::Pending | Self::Unknown => None,
+        }
+    }
+
+    /// From its name in the store. What this build cannot read it does not run again: unknown.
+    pub fn from_parts(name: &str, answer: Option<String>) -> Self {
+        match (name, answer) {
+            ("pending", _) => Self::Pending,
+            ("succeeded", Some(answer)) => Self::Succeeded(answer),
+            ("failed", Some(answer)) => Self::Failed(answer),
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// What a starting host reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreImage {
     /// All sessions' records.
     pub records: Vec<SessionRecord>,
+    /// Sessions whose record this build cannot read: they can be neither driven nor created again.
+    pub unreadable: Vec<UnreadableRecord>,
     /// The ledger, in order of operation ids.
     pub ledger: Vec<LedgerEntry>,
+}
+
+/// A session whose record is damaged, or a newer build's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRecord {
+    /// Whose.
+    pub session: SessionId,
+    /// What is wrong with it.
+    pub what: String,
 }
 
 /// What lies stored of one session's live epoch.
@@ -145,6 +214,8 @@ pub enum RetryReason {
     Io,
     /// An earlier unit of the session was refused.
     Behind,
+    /// As many units wait as may.
+    Backlog,
 }
 
 impl std::fmt::Display for RetryReason {
@@ -154,6 +225,7 @@ impl std::fmt::Display for RetryReason {
             Self::Busy => "it is locked",
             Self::Io => "the operating system refused a write",
             Self::Behind => "an earlier write is waiting",
+            Self::Backlog => "too many writes are waiting",
         })
     }
 }
