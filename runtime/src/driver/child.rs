@@ -223,3 +223,7 @@ async fn write_stdin(
     }
     let _ = pipe.shutdown().await;
 }
+
+#[cfg(test)]
+#[path = "tests/child.rs"]
+mod tests;

@@ -78,7 +78,10 @@ impl Command {
             return Some(Answer::Stopped(Ok(not_again(stop))));
         }
         match outcome {
-            LedgerOutcome::Succeeded(text) => self.succeeded(text),
+            // A refusal that was stored with what it refused reads as one.
+            LedgerOutcome::Succeeded(text) => {
+                self.succeeded(text).or_else(|| parse(text).map(|refusal| self.refused(refusal)))
+            }
             LedgerOutcome::Failed(text) => parse(text).map(|refusal| self.refused(refusal)),
             LedgerOutcome::Pending | LedgerOutcome::Unknown => None,
         }

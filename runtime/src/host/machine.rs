@@ -41,6 +41,8 @@ pub enum Standing {
     Closed,
     /// Its machine was lost to a fault of our own. It is as good as closed until the host is opened again.
     Failed,
+    /// Its record is damaged or a newer build's: it is neither driven nor made anew.
+    Unreadable,
 }
 
 /// Why a session's task ended.
@@ -125,7 +127,9 @@ impl HostMachine {
             true => Standing::Closed,
             false => Standing::Open,
         };
-        let sessions = image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
+        let mut sessions: BTreeMap<_, _> =
+            image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
+        sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
         let open = image.records.into_iter().filter(|record| !record.closed).collect();
         (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
     }
@@ -151,6 +155,7 @@ impl HostMachine {
         match self.standing(session) {
             Some(Standing::Creating | Standing::Open) => None,
             Some(Standing::Closed | Standing::Failed) => Some(RefusalCode::SessionClosed),
+            Some(Standing::Unreadable) => Some(RefusalCode::ReadOnly),
             None => Some(RefusalCode::SessionUnknown),
         }
     }

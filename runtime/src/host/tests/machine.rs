@@ -5,7 +5,7 @@ use crate::ids::CallerId;
 use crate::journal::{SendMode, SubmissionState};
 use crate::platform::Mono;
 use crate::session::{Accepted, StopAnswer};
-use crate::store::LedgerEntry;
+use crate::store::{LedgerEntry, UnreadableRecord};
 
 const NOW: Moment = Moment { mono: Mono::ZERO, wall_ms: 1_700_000_000_000 };
 
@@ -247,7 +247,7 @@ fn what_the_last_host_left_pending_runs_again_unless_it_is_a_stop() {
     };
     let record = record_of(new("s"), "e".into(), NOW);
     let ledger = vec![entry(1, &send("hi")), entry(2, &stop()), entry(3, &create("s"))];
-    let image = StoreImage { records: vec![record], ledger };
+    let image = StoreImage { records: vec![record], ledger, ..StoreImage::default() };
     let mut story = Story::over(image);
     let pressed = story.ask(2, "s", stop());
     assert_eq!(story.reply(pressed), stopped(false), "rule 3.1.3");
@@ -331,7 +331,12 @@ fn a_quitting_host_takes_nothing_new_and_still_stops_closes_and_replays() {
 fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     let closed = SessionRecord { closed: true, ..record_of(new("s"), "e".into(), NOW) };
     let open = record_of(new("t"), "e".into(), NOW);
-    let image = StoreImage { records: vec![closed, open.clone()], ledger: vec![] };
+    let unreadable = UnreadableRecord { session: "u".into(), what: "version 9".to_owned() };
+    let image = StoreImage {
+        records: vec![closed, open.clone()],
+        unreadable: vec![unreadable],
+        ..StoreImage::default()
+    };
     let (host, restored) = HostMachine::restore(image, 8, NOW);
     assert_eq!(restored, [open]);
     let mut story = Story { host, last_call: 0 };
@@ -339,4 +344,8 @@ fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     assert_eq!(story.refusal(call), RefusalCode::SessionExists);
     let call = story.ask(2, "s", send("hi"));
     assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+    let call = story.ask(3, "u", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::ReadOnly);
+    let call = story.ask(4, "u", create("u"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionExists);
 }
