@@ -134,9 +134,8 @@ impl HostTask {
             self.carry_out();
         }
         let unproven = std::mem::take(&mut self.unproven).into_iter().collect();
-        for subscriber in &self.subscribers {
-            subscriber.push(StatusFrame::End);
-        }
+        // Their feeds end with them, and a stream reads that as its `End`.
+        self.subscribers.clear();
         // Let go of the store before anyone is told: whoever waits may open it again at once.
         drop(self.around);
         self.ending.0.update(|ended| *ended = Some(unproven));
