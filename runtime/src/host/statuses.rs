@@ -1,0 +1,99 @@
+//! What is published of every session: the retained summaries, and who may hear of them when (rule 4.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::SessionId;
+use crate::status::{Status, Summary};
+
+/// Names a subscription on its way in.
+pub type SubscriptionId = u64;
+
+/// The retained summaries of one host. The last projection stays after the child is gone: an idle session is still idle
+/// (rule 4.4.6).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statuses {
+    retained: BTreeMap<SessionId, Summary>,
+    joining: BTreeMap<SubscriptionId, BTreeSet<SessionId>>,
+}
+
+impl Statuses {
+    /// Takes a summary; whether subscribers are to hear of it (rule 4.4.2).
+    #[must_use]
+    pub fn publish(&mut self, summary: Summary) -> bool {
+        let changed = self
+            .retained
+            .get(&summary.session_id)
+            .is_none_or(|held| !same_projection(held, &summary));
+        // Cursor and time advance even where nobody is told: the next snapshot carries them.
+        self.retained.insert(summary.session_id.clone(), summary);
+        changed
+    }
+
+    /// All of them, by session id.
+    pub fn all(&self) -> Vec<Summary> {
+        self.retained.values().cloned().collect()
+    }
+
+    /// The host lets go of a session whose machine is lost: nobody drives a turn of it any more (rule 4.4.7). The
+    /// summary to tell, when it changed.
+    pub fn revoke(&mut self, session: &SessionId) -> Option<Summary> {
+        let mut summary = self.retained.get(session)?.clone();
+        summary.host_execution_owned = false;
+        summary.host_execution_phase = None;
+        summary.host_execution_child = None;
+        summary.stopping = false;
+        summary.tool_name = None;
+        // A row that nobody will ever revise must not look working for ever (rule 8.1.9).
+        summary.status = summary.status.map(|_| Status::Idle);
+        self.publish(summary.clone()).then_some(summary)
+    }
+
+    /// A closed session's row goes in the same step as the session (rule 8.1.9).
+    pub fn remove(&mut self, session: &SessionId) {
+        self.retained.remove(session);
+    }
+
+    /// Begins a subscription: every live session is projected again first, so that what changed reaches those who
+    /// already listen before the newcomer's snapshot (rule 4.4.4).
+    pub fn subscribe(&mut self, id: SubscriptionId, live: BTreeSet<SessionId>) {
+        self.joining.insert(id, live);
+    }
+
+    /// A session was projected again for a subscription.
+    pub fn handle_projected(&mut self, id: SubscriptionId, session: &SessionId) {
+        if let Some(awaited) = self.joining.get_mut(&id) {
+            awaited.remove(session);
+        }
+    }
+
+    /// A session is gone: no subscription waits for it.
+    pub fn handle_gone(&mut self, session: &SessionId) {
+        for awaited in self.joining.values_mut() {
+            awaited.remove(session);
+        }
+    }
+
+    /// The next subscription that is to be registered and given its snapshot.
+    pub fn poll_joined(&mut self) -> Option<SubscriptionId> {
+        let id = *self.joining.iter().find(|(_, awaited)| awaited.is_empty())?.0;
+        self.joining.remove(&id);
+        Some(id)
+    }
+}
+
+/// Whether two summaries of a session read the same to a subscriber (rule 4.4.2). The journal's cursor never counts; its
+/// last activity counts only where nothing else dates an idle session.
+pub fn same_projection(a: &Summary, b: &Summary) -> bool {
+    let dated_by_activity = |s: &Summary| {
+        s.status_started_at.is_none() && matches!(s.status, None | Some(Status::Idle))
+    };
+    if dated_by_activity(a) && dated_by_activity(b) && a.updated_at != b.updated_at {
+        return false;
+    }
+    let timeless = |s: &Summary| Summary { updated_at: 0, cursor: Default::default(), ..s.clone() };
+    timeless(a) == timeless(b)
+}
+
+#[cfg(test)]
+#[path = "tests/statuses.rs"]
+mod tests;
