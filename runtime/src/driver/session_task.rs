@@ -149,7 +149,7 @@ impl SessionTask {
         };
         if restored {
             // A restart forgets what was published; restoring publishes it again (rules 4.4.6, 7.6.4).
-            task.publish(task.session.summary(now));
+            task.publish(task.session.summary());
         }
         loop {
             task.carry_out();
@@ -222,7 +222,7 @@ impl SessionTask {
             }
             Inbox::Watch(feed) => self.watch(feed),
             Inbox::Project(subscription) => {
-                self.publish(self.session.summary(now));
+                self.publish(self.session.summary());
                 self.tell(FromSession::Projected(subscription, self.id.clone()));
             }
             Inbox::Quit => self.quit(now),
