@@ -4,13 +4,39 @@ use sha2::{Digest, Sha256};
 
 /// Lower-case hexadecimal SHA-256 of `bytes`.
 pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    let mut out = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+    let mut out = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         let _ = write!(out, "{byte:02x}");
     }
     out
 }
+
+/// A digest over bytes that come in pieces.
+#[derive(Clone, Default)]
+pub(crate) struct RunningDigest(Sha256);
+
+impl RunningDigest {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn hex(&self) -> String {
+        hex(&self.0.clone().finalize())
+    }
+}
+
+impl PartialEq for RunningDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.clone().finalize() == other.0.clone().finalize()
+    }
+}
+
+impl Eq for RunningDigest {}
 
 /// The payload fingerprint of a mutating call: SHA-256 of canonical JSON (sorted keys at every depth) of the method, the
 /// session and the fields (rule 5.10.1).

@@ -18,6 +18,7 @@ pub mod session;
 pub mod status;
 pub mod store;
 pub mod supervisor;
+pub mod wire;
 
 #[doc(hidden)]
 pub use tokio as __tokio;

@@ -38,5 +38,11 @@ pub const TURNS_REMEMBERED_MAX: usize = 128;
 pub const HANDLE_LINKS_MAX: usize = 256;
 /// Bounded previews in a summary, in characters (rule 4.3.2).
 pub const PREVIEW_CHARS_MAX: usize = 512;
-/// Terminated rows that are written to a store but not yet answered, per session: past it reading pauses (decision D8).
+/// Rows that are written to a store but not yet answered, per session: past it reading pauses (decision D8).
 pub const APPENDS_IN_FLIGHT_MAX: usize = 64;
+
+/// During the ladder with the store refusing, reading goes on until this much waits to be stored; past it text and tool
+/// updates are discarded, counted and disclosed (decision D8).
+pub const LADDER_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// After the tree was swept, how long the agent's stdout may still be open before the child counts as gone.
+pub const STDOUT_DRAIN_MS: u64 = 1_000;

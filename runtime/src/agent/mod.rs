@@ -191,3 +191,24 @@ impl UnsupportedRelease {
     /// The published fact.
     pub const CODE: FailureCode = FailureCode::HostUnsupported;
 }
+
+impl SupportedVersions {
+    /// Whether a release is supported: `major.minor.patch`, compared by number (rule 1.2.6).
+    pub fn supports(&self, found: &str) -> bool {
+        let Some((found, is_pre_release)) = release(found) else {
+            return false;
+        };
+        release(&self.from).is_some_and(|(from, _)| found >= from)
+            && (self.pre_releases || !is_pre_release)
+    }
+}
+
+/// The numbers of a release, and whether it has a pre-release suffix.
+fn release(text: &str) -> Option<([u64; 3], bool)> {
+    let text = text.trim().trim_start_matches('v');
+    let text = text.split('+').next().unwrap_or_default();
+    let (numbers, suffix) = text.split_once('-').map_or((text, None), |(n, s)| (n, Some(s)));
+    let mut parts = numbers.split('.').map(str::parse::<u64>);
+    let release = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
+    parts.next().is_none().then_some((release, suffix.is_some()))
+}

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::item::ItemBody;
+use super::item::{Cut, ItemBody};
 use crate::failure::FailureFact;
 use crate::ids::{EpochId, Fence, Generation, ItemKey, MessageId, OperationId, SessionId, TurnKey};
 use crate::platform::{ChildIdentity, Exit, ProofKind, Survivor};
@@ -57,6 +57,9 @@ pub enum RowKind {
         at: u64,
         /// The text.
         text: StreamedText,
+        /// The text was cut here: how long the whole was, and its digest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut: Option<Cut>,
     },
     /// An item is removed (rule 6.4.2).
     Tombstone {

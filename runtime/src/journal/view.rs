@@ -166,6 +166,9 @@ pub struct TextGrowth {
     pub at: u64,
     /// The text.
     pub text: StreamedText,
+    /// The text was cut here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<super::Cut>,
 }
 
 /// An item that was removed.

@@ -1,18 +1,65 @@
-//! Skeleton.
-#![allow(unused_variables, missing_docs)]
+//! The machine of one session.
+//!
+//! It has exactly four kinds of methods: getters; `handle_*`, facts from the world; commands, what a caller asks; and
+//! `poll_*`, what the driver must do next. After every handle or command poll effects until there is none, then arm one
+//! timer at `poll_deadline`. Time must not go backwards.
 
+use std::collections::VecDeque;
+
+use super::append::Appends;
+use super::child::Child;
 use super::record::SessionRecord;
 use super::settings::Policy;
-use super::{Effect, Operation, Ticket};
-use crate::host::{PermissionAnswer, Send, Stop};
-use crate::ids::{Fence, Generation, SpawnToken};
-use crate::journal::{Snapshot, StopReason};
-use crate::platform::{ChildIdentity, Moment, Mono, Report, SpawnError};
-use crate::status::Summary;
-use crate::store::{Refusal, StoredRows};
+use super::text::OpenText;
+use super::timers::{Timer, Timers};
+use super::{CallId, Effect, Operation};
+use crate::ids::Fence;
+use crate::journal::{EpochReason, Fold, RowKind, Snapshot};
+use crate::platform::{Moment, Mono};
+use crate::status::{Status, StorageState, Summary, SummaryInput, reads_the_same, status, summary};
 
+/// One hosted session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {}
+pub struct Session {
+    pub(super) policy: Policy,
+    /// As it will be once everything planned is durable.
+    pub(super) record: SessionRecord,
+    /// The journal as planned: the machine decides by it.
+    pub(super) plan: Fold,
+    /// The journal as it is on disk: readers see it.
+    pub(super) durable: Fold,
+    pub(super) appends: Appends,
+    pub(super) effects: VecDeque<Effect>,
+    pub(super) timers: Timers,
+    pub(super) child: Option<Child>,
+    /// A fresh generation was asked for.
+    pub(super) minting: bool,
+    pub(super) text: Option<OpenText>,
+    pub(super) texts_made: u64,
+    /// Updates that were not stored because the store refused through a ladder (decision D8).
+    pub(super) discarded: u64,
+    /// A message whose handover was recorded and whose frame a Stop held back: it goes first on the next child
+    /// (decision D24).
+    pub(super) withheld: Option<crate::ids::MessageId>,
+    /// Callers that wait for the child's end.
+    pub(super) closers: Vec<Operation>,
+    pub(super) life: Life,
+    published: Option<Summary>,
+    status_since: (Option<Status>, Option<u64>),
+}
+
+/// What the session still takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Everything.
+    Open,
+    /// Reads only: a newer build wrote it (rule 6.10.1), or its journal is damaged.
+    ReadOnly,
+    /// The host is quitting: nothing starts or is handed over (rule 5.3.7).
+    Quitting,
+    /// A person closed it.
+    Closed,
+}
 
 impl Session {
     /// A new session; its creation is answered once it is durable.
@@ -22,101 +69,186 @@ impl Session {
         operation: Operation,
         now: Moment,
     ) -> Self {
-        unimplemented!()
-    }
-    /// A session of an earlier host, from what is stored. Settles what that host left (rule 6.11); starts no child.
-    pub fn restore(policy: Policy, record: SessionRecord, stored: StoredRows, now: Moment) -> Self {
-        unimplemented!()
+        let mut session = Self::empty(policy, record);
+        // The first unit creates the record: revision 0 is what the store must not have yet.
+        session.record.revision = 0;
+        let epoch = RowKind::Epoch {
+            session: session.record.session.clone(),
+            reason: EpochReason::Created,
+        };
+        let draft = super::append::Draft::rows(vec![epoch]).with_record().answering(
+            &session,
+            now,
+            &operation,
+            super::Answer::Created(Ok(())),
+        );
+        session.plan(now, draft);
+        session
     }
 
+    pub(super) fn empty(policy: Policy, record: SessionRecord) -> Self {
+        Self {
+            policy,
+            record,
+            plan: Fold::planning(),
+            durable: Fold::new(),
+            appends: Appends::default(),
+            effects: VecDeque::new(),
+            timers: Timers::default(),
+            child: None,
+            minting: false,
+            text: None,
+            texts_made: 0,
+            discarded: 0,
+            withheld: None,
+            closers: Vec::new(),
+            life: Life::Open,
+            published: None,
+            status_since: (None, None),
+        }
+    }
+
+    /// The record, as it will be once everything planned is durable.
     pub fn record(&self) -> &SessionRecord {
-        unimplemented!()
+        &self.record
     }
+
+    /// The session's fence.
     pub fn fence(&self) -> Fence {
-        unimplemented!()
+        self.record.lease.fence
     }
+
     /// The durable timeline.
     pub fn snapshot(&self) -> Snapshot {
-        unimplemented!()
+        self.durable.snapshot()
     }
-    pub fn summary(&self, now: Moment) -> Summary {
-        unimplemented!()
+
+    /// The durable fold.
+    pub fn journal(&self) -> &Fold {
+        &self.durable
     }
+
     /// A child exists, or its end is not proven.
     pub fn has_child(&self) -> bool {
-        unimplemented!()
+        self.child.is_some()
     }
-    /// No child, nothing waiting to become durable.
+
+    /// Faults of the agent that were seen on the child on record.
+    pub fn defects(&self) -> Option<&super::defects::Defects> {
+        self.child.as_ref().map(|c| &c.defects)
+    }
+
+    /// The child is being ended, and every window has passed without a proof.
+    pub fn is_unproven(&self) -> bool {
+        self.child.as_ref().is_some_and(|c| c.gave_up() || c.tree_resists())
+    }
+
+    /// No child, and nothing that waits to become durable.
     pub fn is_at_rest(&self) -> bool {
-        unimplemented!()
+        self.child.is_none() && !self.minting && self.text.is_none() && self.appends.is_empty()
     }
+
+    /// The summary, as it is published: it rests on durable rows.
+    pub fn summary(&self) -> Summary {
+        let refusing = self.appends.is_refusing() || self.appends.is_closed();
+        summary(&SummaryInput {
+            record: &self.record,
+            fold: &self.durable,
+            child: self.child.as_ref().and_then(Child::published),
+            storage: refusing.then_some(StorageState::NotSaved),
+            status_started_at: self.status_since.1,
+        })
+    }
+
+    /// When to call `handle_deadline`.
     pub fn poll_deadline(&self) -> Option<Mono> {
-        unimplemented!()
+        self.timers.next()
     }
+
+    /// What to do next; `None` once everything is done.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        unimplemented!()
-    }
-    pub fn invariants(&self) {
-        unimplemented!()
+        self.effects.pop_front()
     }
 
+    /// Time has passed.
     pub fn handle_deadline(&mut self, now: Moment) {
-        unimplemented!()
-    }
-    pub fn handle_minted(&mut self, now: Moment, generation: Generation, token: SpawnToken) {
-        unimplemented!()
-    }
-    pub fn handle_spawned(
-        &mut self,
-        now: Moment,
-        generation: &Generation,
-        identity: ChildIdentity,
-    ) {
-        unimplemented!()
-    }
-    pub fn handle_spawn_failed(&mut self, now: Moment, generation: &Generation, error: SpawnError) {
-        unimplemented!()
-    }
-    pub fn handle_stdout(&mut self, now: Moment, generation: &Generation, bytes: &[u8]) {
-        unimplemented!()
-    }
-    pub fn handle_stdout_end(&mut self, now: Moment, generation: &Generation) {
-        unimplemented!()
-    }
-    pub fn handle_stderr(&mut self, now: Moment, generation: &Generation, bytes: &[u8]) {
-        unimplemented!()
-    }
-    /// Bytes of frames that left for the pipe.
-    pub fn handle_written(&mut self, now: Moment, generation: &Generation, bytes: usize) {
-        unimplemented!()
-    }
-    pub fn handle_write_failed(&mut self, now: Moment, generation: &Generation) {
-        unimplemented!()
-    }
-    pub fn handle_report(&mut self, now: Moment, generation: &Generation, report: Report) {
-        unimplemented!()
-    }
-    pub fn handle_durable(&mut self, now: Moment, ticket: Ticket) {
-        unimplemented!()
-    }
-    pub fn handle_refused(&mut self, now: Moment, ticket: Ticket, refusal: Refusal) {
-        unimplemented!()
+        while let Some(timer) = self.timers.take_due(now.mono) {
+            match timer {
+                Timer::AgentTurnQuiet => self.end_quiet_agent_turn(now),
+                Timer::Ladder => self.climb(now),
+                Timer::StdoutDrain => self.give_up_stdout(now),
+                Timer::StdoutEnd => self.break_connection(now),
+                Timer::StopGrace => self.begin_ladder(now),
+                Timer::StoreRetry => self.retry_appends(now),
+                Timer::TextFlush => self.flush_text(now),
+            }
+        }
+        self.advance(now);
     }
 
-    pub fn send(&mut self, now: Moment, operation: Operation, send: Send) {
-        unimplemented!()
+    /// What every step ends with: deliver what may go, publish what changed.
+    pub(super) fn advance(&mut self, now: Moment) {
+        self.end_stuck_child(now);
+        self.deliver(now);
+        self.publish(now);
     }
-    pub fn stop(&mut self, now: Moment, operation: Operation, stop: Stop) {
-        unimplemented!()
+
+    fn publish(&mut self, now: Moment) {
+        let present = status(&self.durable);
+        if self.status_since.0 != present {
+            // Dated by the session's own edges, never by row activity (rule 4.3.1).
+            self.status_since = (present, present.is_some().then_some(now.wall_ms));
+        }
+        let summary = self.summary();
+        if self.published.as_ref().is_some_and(|p| reads_the_same(p, &summary)) {
+            return;
+        }
+        self.published = Some(summary.clone());
+        self.effects.push_back(Effect::Publish(Box::new(summary)));
     }
-    pub fn answer(&mut self, now: Moment, operation: Operation, answer: PermissionAnswer) {
-        unimplemented!()
+
+    pub(super) fn answer_now(&mut self, call: CallId, answer: super::Answer) {
+        self.effects.push_back(Effect::Answer { call, answer });
     }
-    pub fn close(&mut self, now: Moment, operation: Operation) {
-        unimplemented!()
-    }
-    /// The host ends the child (quit: `HostStop`); no answer, watch `has_child`.
-    pub fn end_child(&mut self, now: Moment, reason: StopReason) {
-        unimplemented!()
+
+    /// What must always hold. Panics with a sentence when it does not.
+    pub fn invariants(&self) {
+        if let Some(child) = &self.child {
+            assert!(
+                child.fence == self.record.lease.fence,
+                "the child runs under the session's fence"
+            );
+            assert!(
+                child.prompt.is_none() || child.turn.is_some() || child.root.is_some(),
+                "a prompt on the wire has its turn"
+            );
+            assert!(
+                !(child.is_ready() && self.record.head().is_none()),
+                "a ready child has its handle link"
+            );
+            assert!(
+                child.early.len() <= crate::limits::EARLY_FRAMES_MAX,
+                "early frames are bounded"
+            );
+            assert!(
+                child.asks.len() <= crate::limits::AGENT_REQUESTS_MAX,
+                "open requests are bounded"
+            );
+        }
+        assert!(self.plan.running_turns().count() <= 1, "one turn runs at a time");
+        assert!(
+            self.plan.cursor().seq >= self.durable.cursor().seq,
+            "nothing is durable that was not planned"
+        );
+        if self.appends.is_empty() && !self.appends.is_closed() {
+            assert_eq!(
+                self.plan.cursor(),
+                self.durable.cursor(),
+                "with nothing waiting, planned is durable"
+            );
+        }
+        if self.child.is_none() && self.life == Life::Open && !self.appends.is_closed() {
+            assert!(self.plan.running_turn().is_none(), "no turn runs without a child");
+        }
     }
 }

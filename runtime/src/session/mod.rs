@@ -1,11 +1,29 @@
 //! The session's machine: child, handshake, turns, sends, Stop, permissions, reattach. Pure.
 
+mod append;
+mod child;
+mod defects;
+mod deliver;
 mod effect;
+mod ending;
 pub mod ladder;
 mod machine;
+mod permission;
 pub mod record;
+mod restore;
 mod settings;
+mod start;
+mod stop;
+mod text;
+mod timers;
+mod turn;
+mod update;
 
+pub use defects::{Defects, Fault};
 pub use effect::*;
 pub use machine::Session;
 pub use settings::Policy;
+pub use stop::STOP_NOTE;
+
+#[cfg(test)]
+mod tests;

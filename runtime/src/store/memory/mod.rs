@@ -210,6 +210,9 @@ impl Future for Answer {
     type Output = Result<(), Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.dead.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
         if let Some(answer) = self.early.take() {
             return Poll::Ready(answer);
         }
@@ -219,7 +222,6 @@ impl Future for Answer {
                 return Poll::Pending;
             }
             Poll::Ready(Ok(answer)) => answer,
-            Poll::Ready(Err(_)) if self.dead.load(Ordering::Acquire) => return Poll::Pending,
             Poll::Ready(Err(_)) => Err(Refusal::Closed { reason: "its writer ended".to_owned() }),
         };
         if self.suspended {

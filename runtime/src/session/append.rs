@@ -1,0 +1,387 @@
+//! Persist before act: rows are planned at the step, and what rests on them waits for them to be durable.
+
+use std::collections::VecDeque;
+
+use super::machine::Session;
+use super::timers::Timer;
+use super::{Answer, CallId, Effect, Operation, Ticket};
+use crate::failure::{RefusalCode, RefusedOperation};
+use crate::ids::{Generation, MessageId};
+use crate::journal::{ROW_VERSION, Row, RowKind, Touched};
+use crate::limits::{APPENDS_IN_FLIGHT_MAX, STORE_RETRY_MS};
+use crate::platform::{ChildSpec, Moment};
+use crate::store::{LedgerEntry, LedgerOutcome, RecordChange, Refusal, Unit};
+
+/// What waits for a unit to be durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// The answer of a caller.
+    Answer(CallId, Box<Answer>),
+    /// The spawn, on its reservation (rule 6.13.5).
+    Spawn(Generation, Box<ChildSpec>),
+    /// `initialize`, on the recorded identity (rule 1.2.1 h).
+    Initialize(Generation),
+    /// `ready` and the first prompt, on the handle link (rule 1.3.7).
+    Ready(Generation),
+    /// A prompt, on its dispatch row (rule 5.1.2).
+    Prompt(Generation, MessageId),
+    /// A person's permission answer, on its compare-and-set (rule 9.3.1).
+    Reply(Generation, Vec<u8>),
+    /// The end of the child is on disk: nothing of it is kept.
+    Gone(Generation),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waiting {
+    ticket: Ticket,
+    unit: Box<Unit>,
+    gates: Vec<Gate>,
+    bytes: usize,
+    in_flight: bool,
+}
+
+/// Units on their way to the store, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Appends {
+    next: u64,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    refusing: bool,
+    closed: bool,
+}
+
+impl Appends {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The store has refused and not yet taken anything since.
+    pub(super) fn is_refusing(&self) -> bool {
+        self.refusing
+    }
+
+    /// Nothing will ever be stored again.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// So much is waiting that the agent is not read on (rule 1.5.8).
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= APPENDS_IN_FLIGHT_MAX
+    }
+
+    /// Bytes of text that wait to be stored.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Rows and what belongs to them, before they have sequence numbers.
+#[derive(Default)]
+pub(super) struct Draft {
+    rows: Vec<RowKind>,
+    ledger: Option<LedgerEntry>,
+    record: bool,
+    recovered: bool,
+    gates: Vec<Gate>,
+}
+
+impl Draft {
+    pub(super) fn rows(rows: Vec<RowKind>) -> Self {
+        Self { rows, ..Self::default() }
+    }
+
+    /// The session's record changes in the same unit.
+    pub(super) fn with_record(mut self) -> Self {
+        self.record = true;
+        self
+    }
+
+    /// Settled after the fact rather than by the child's own events.
+    pub(super) fn recovered(mut self) -> Self {
+        self.recovered = true;
+        self
+    }
+
+    pub(super) fn gate(mut self, gate: Gate) -> Self {
+        self.gates.push(gate);
+        self
+    }
+
+    /// The operation is remembered with its answer in the same unit, and answered once it is durable.
+    pub(super) fn answering(
+        self,
+        session: &Session,
+        now: Moment,
+        operation: &Operation,
+        answer: Answer,
+    ) -> Self {
+        let mut draft = self.remembering(session, now, operation, &answer);
+        draft.gates.push(Gate::Answer(operation.call, Box::new(answer)));
+        draft
+    }
+
+    /// The operation is remembered with its answer in the same unit.
+    pub(super) fn remembering(
+        mut self,
+        session: &Session,
+        now: Moment,
+        operation: &Operation,
+        answer: &Answer,
+    ) -> Self {
+        self.ledger = Some(LedgerEntry {
+            op: operation.op.clone(),
+            caller: operation.caller.clone(),
+            session: session.record.session.clone(),
+            fingerprint: operation.fingerprint.clone(),
+            recorded_ms: now.wall_ms,
+            outcome: LedgerOutcome::Succeeded(answer.to_text()),
+        });
+        self
+    }
+}
+
+impl Session {
+    /// Plans a unit: assigns sequence numbers, applies the rows to the machine's own fold, and submits it.
+    pub(super) fn plan(&mut self, now: Moment, draft: Draft) {
+        self.flush_text(now);
+        self.plan_without_flush(now, draft);
+    }
+
+    pub(super) fn plan_without_flush(&mut self, now: Moment, draft: Draft) {
+        if self.appends.closed {
+            self.drop_gates(draft.gates);
+            return;
+        }
+        let mut seq = self.plan.cursor().seq;
+        let mut rows = Vec::with_capacity(draft.rows.len());
+        let mut bytes = 0;
+        for kind in draft.rows {
+            seq += 1;
+            bytes += weight(&kind);
+            rows.push(Row {
+                v: ROW_VERSION,
+                epoch: self.record.epoch.clone(),
+                seq,
+                fence: self.record.lease.fence,
+                at_ms: now.wall_ms,
+                recovered: draft.recovered,
+                kind,
+            });
+        }
+        let mut touched = Touched::default();
+        for row in &rows {
+            self.plan.apply(row, &mut touched);
+        }
+        let record = draft.record.then(|| {
+            let expected_revision = self.record.revision;
+            self.record.revision += 1;
+            RecordChange { expected_revision, record: self.record.clone() }
+        });
+        let unit = Box::new(Unit {
+            session: self.record.session.clone(),
+            fence: self.record.lease.fence,
+            rows,
+            ledger: draft.ledger,
+            record,
+        });
+        self.appends.next += 1;
+        let ticket = Ticket(self.appends.next);
+        let in_flight = !self.appends.refusing;
+        if in_flight {
+            self.effects.push_back(Effect::Append { ticket, unit: unit.clone() });
+        }
+        self.appends.bytes += bytes;
+        self.appends.waiting.push_back(Waiting {
+            ticket,
+            unit,
+            gates: draft.gates,
+            bytes,
+            in_flight,
+        });
+        self.regulate_reading();
+    }
+
+    /// Something waits for everything planned so far to be durable.
+    pub(super) fn gate_on_last(&mut self, now: Moment, gate: Gate) {
+        match self.appends.waiting.back_mut() {
+            Some(waiting) => waiting.gates.push(gate),
+            None => self.open_gate(now, gate),
+        }
+    }
+
+    /// The unit of `ticket` is durable.
+    pub fn handle_durable(&mut self, now: Moment, ticket: Ticket) {
+        if self.appends.closed {
+            return;
+        }
+        let Some(waiting) = self.appends.waiting.pop_front() else {
+            debug_assert!(false, "only what was submitted becomes durable");
+            return;
+        };
+        assert_eq!(waiting.ticket, ticket, "units become durable in the order of their tickets");
+        self.appends.bytes -= waiting.bytes;
+        self.appends.refusing = false;
+        let mut touched = Touched::default();
+        for row in &waiting.unit.rows {
+            self.durable.apply(row, &mut touched);
+        }
+        if !touched.is_empty() {
+            let batch = self.durable.batch(touched);
+            self.effects.push_back(Effect::Commit(batch));
+        }
+        for gate in waiting.gates {
+            self.open_gate(now, gate);
+        }
+        self.disclose_discarded(now);
+        self.regulate_reading();
+        self.advance(now);
+    }
+
+    /// The store did not take the unit of `ticket`.
+    pub fn handle_refused(&mut self, now: Moment, ticket: Ticket, refusal: Refusal) {
+        if self.appends.closed {
+            return;
+        }
+        match refusal {
+            Refusal::Retry { .. } => {
+                // The store refuses every later unit of this session as well, so order holds (decision D8).
+                for waiting in self.appends.waiting.iter_mut().filter(|w| w.ticket == ticket) {
+                    waiting.in_flight = false;
+                }
+                self.appends.refusing = true;
+                if !self.timers.is_armed(Timer::StoreRetry) {
+                    self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
+                }
+                self.regulate_reading();
+                self.advance(now);
+            }
+            Refusal::Stale { .. } | Refusal::Conflict | Refusal::Closed { .. } => {
+                self.lose_store(now)
+            }
+        }
+    }
+
+    pub(super) fn retry_appends(&mut self, now: Moment) {
+        if self.appends.waiting.iter().any(|w| w.in_flight) {
+            // Answers to what was submitted behind the refused unit are still on their way.
+            self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
+            return;
+        }
+        for waiting in &mut self.appends.waiting {
+            waiting.in_flight = true;
+            let effect = Effect::Append { ticket: waiting.ticket, unit: waiting.unit.clone() };
+            self.effects.push_back(effect);
+        }
+    }
+
+    /// Nothing will be stored again: what is not durable is dropped, callers are told, the child is ended as not
+    /// requested (rule 1.5.7).
+    fn lose_store(&mut self, now: Moment) {
+        self.appends.closed = true;
+        self.timers.clear(Timer::StoreRetry);
+        let waiting = std::mem::take(&mut self.appends.waiting);
+        self.appends.bytes = 0;
+        for waiting in waiting {
+            self.drop_gates(waiting.gates);
+        }
+        self.end_for_lost_store(now);
+        self.advance(now);
+    }
+
+    fn drop_gates(&mut self, gates: Vec<Gate>) {
+        for gate in gates {
+            match gate {
+                Gate::Answer(call, answer) => {
+                    let refused = RefusedOperation::new(RefusalCode::StoreClosed);
+                    self.effects
+                        .push_back(Effect::Answer { call, answer: answer.refused(refused) });
+                }
+                // A child's end needs no row to be over.
+                Gate::Gone(generation) => self.forget_child(&generation),
+                Gate::Spawn(..) => self.drop_reserved_child(),
+                Gate::Initialize(_) | Gate::Ready(_) | Gate::Prompt(..) | Gate::Reply(..) => {}
+            }
+        }
+    }
+
+    fn open_gate(&mut self, now: Moment, gate: Gate) {
+        match gate {
+            Gate::Answer(call, answer) => {
+                self.effects.push_back(Effect::Answer { call, answer: *answer });
+            }
+            Gate::Spawn(generation, spec) => self.spawn_reserved(now, generation, *spec),
+            Gate::Initialize(generation) => self.initialize(now, &generation),
+            Gate::Ready(generation) => self.become_ready(now, &generation),
+            Gate::Prompt(generation, message) => self.write_prompt(now, &generation, &message),
+            Gate::Reply(generation, frame) => self.write_reply(&generation, frame),
+            Gate::Gone(generation) => self.forget_child(&generation),
+        }
+    }
+
+    /// Reading pauses while the store refuses or lags, never during the ladder (decision D8).
+    pub(super) fn regulate_reading(&mut self) {
+        let hold = self.appends.refusing || self.appends.is_full();
+        let Some(child) = self.child.as_mut() else {
+            return;
+        };
+        let on = !hold || child.is_in_ladder();
+        if child.reading != on && child.has_process() {
+            child.reading = on;
+            let generation = child.generation.clone();
+            self.effects.push_back(Effect::Read { generation, on });
+        }
+    }
+}
+
+/// Bytes of a row that can be large.
+fn weight(kind: &RowKind) -> usize {
+    match kind {
+        RowKind::Text { text, .. } | RowKind::Submission { text, .. } => text.0.len(),
+        _ => 256,
+    }
+}
+
+impl Answer {
+    /// The answer as the ledger keeps it.
+    pub(super) fn to_text(&self) -> String {
+        let text = match self {
+            Self::Created(_) => Ok("null".to_owned()),
+            Self::Sent(Ok(sent)) => serde_json::to_string(sent),
+            Self::Stopped(Ok(stopped)) => serde_json::to_string(stopped),
+            Self::Answered(Ok(answered)) => serde_json::to_string(answered),
+            Self::Closed(Ok(closed)) => serde_json::to_string(closed),
+            Self::Sent(Err(r))
+            | Self::Stopped(Err(r))
+            | Self::Answered(Err(r))
+            | Self::Closed(Err(r)) => serde_json::to_string(r),
+        };
+        #[expect(clippy::expect_used, reason = "answers hold no map with keys that are not text")]
+        text.expect("an answer is always JSON")
+    }
+
+    /// The same call refused.
+    pub(super) fn refused(self, refusal: RefusedOperation) -> Self {
+        match self {
+            Self::Created(_) => Self::Created(Err(refusal)),
+            Self::Sent(_) => Self::Sent(Err(refusal)),
+            Self::Stopped(_) => Self::Stopped(Err(refusal)),
+            Self::Answered(_) => Self::Answered(Err(refusal)),
+            Self::Closed(_) => Self::Closed(Err(refusal)),
+        }
+    }
+}
+
+impl Draft {
+    /// The same with `rows` before its own.
+    pub(super) fn preceded_by(mut self, mut rows: Vec<RowKind>) -> Self {
+        rows.append(&mut self.rows);
+        self.rows = rows;
+        self
+    }
+
+    /// Nothing would be stored, and nobody waits for it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.ledger.is_none() && !self.record && self.gates.is_empty()
+    }
+}

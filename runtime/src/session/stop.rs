@@ -1,0 +1,217 @@
+//! Stop: withdraw, record, interrupt, note, end the child (rule 3.1.1).
+
+use super::append::Draft;
+use super::child::Cause;
+use super::deliver::rejection;
+use super::machine::Session;
+use super::timers::Timer;
+use super::{Answer, Operation, StopAnswer};
+use crate::failure::{FailureCode, FailureFact};
+use crate::host::Stop;
+use crate::ids::{ItemKey, TurnKey, key};
+use crate::journal::{
+    ItemBody, ItemRow, Mark, Outcome, RowKind, StatusBody, StopEvent, StopReason, Tone, TurnBody,
+    TurnState,
+};
+use crate::limits::STOP_GRACE_MS;
+use crate::platform::Moment;
+use crate::wire;
+use crate::wire::write_queue::FrameKind;
+
+/// The Stop's note when it was taken (rule 3.6.1).
+pub const STOP_NOTE: &str = "Cancellation requested.";
+
+/// What a Stop reaches (rule 3.2.1).
+enum Reach {
+    /// A close is in progress: join it.
+    Close,
+    /// The child is starting: end it.
+    Starting,
+    /// A turn runs, or a message is with the agent: interrupt, then end the child.
+    Interrupt,
+    /// Only queued messages.
+    Hold,
+    /// Nothing.
+    None,
+}
+
+impl Session {
+    /// A person presses Stop. Legal in every state (decision D12); the agent is told at once, whatever the store does
+    /// (rule 3.1.2).
+    pub fn stop(&mut self, now: Moment, operation: Operation, stop: Stop) {
+        let live = self.plan.running_turn().map(|t| t.turn.clone());
+        if self.is_late(&stop, live.as_ref()) {
+            // It means a turn that is over: it stops nothing (rule 3.2.4).
+            return self.answer_stop(now, &operation, stop.turn, false, vec![]);
+        }
+        let queued: Vec<_> = self.plan.queued().cloned().collect();
+        let withdrawn = !queued.is_empty();
+        let mut rows: Vec<_> = queued
+            .iter()
+            .map(|m| RowKind::Dispatch(rejection(m, FailureFact::new(FailureCode::Cancelled))))
+            .collect();
+        let event = StopEvent {
+            op: operation.op.clone(),
+            reason: StopReason::UserStop,
+            named: stop.turn.is_some(),
+            turn: live.clone().or_else(|| stop.turn.clone().filter(|t| self.may_still_open(t))),
+            at_ms: now.wall_ms,
+        };
+        match self.reach(&stop) {
+            Reach::Close => {
+                if withdrawn {
+                    rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+                }
+                self.answer_stop(now, &operation, stop.turn, withdrawn, rows);
+                self.retry_unproven_end(now);
+            }
+            Reach::Starting => {
+                rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+                self.answer_stop(now, &operation, stop.turn, true, rows);
+                self.end_child_as(now, Cause::Asked(StopReason::UserStop));
+                self.begin_ladder(now);
+            }
+            Reach::Interrupt => {
+                self.withdraw_asks(now);
+                let note = self.stop_note(&operation, live.as_ref());
+                rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+                rows.push(note);
+                self.end_child_as(now, Cause::Asked(StopReason::UserStop));
+                self.answer_stop(now, &operation, stop.turn, true, rows);
+                self.wound_down(now);
+            }
+            Reach::Hold => {
+                rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+                self.answer_stop(now, &operation, stop.turn, true, rows);
+            }
+            Reach::None => self.answer_stop(now, &operation, stop.turn, false, vec![]),
+        }
+        self.advance(now);
+    }
+
+    fn reach(&self, stop: &Stop) -> Reach {
+        let queued = self.plan.queued().next().is_some();
+        match &self.child {
+            Some(child) if child.ending.is_some() || child.root.is_some() => Reach::Close,
+            Some(child) if !child.is_ready() => Reach::Starting,
+            Some(_) if stop.turn.is_some() || self.is_working() => Reach::Interrupt,
+            _ if queued => Reach::Hold,
+            _ => Reach::None,
+        }
+    }
+
+    /// A turn runs, or a send is unanswered (rule 3.2.2).
+    fn is_working(&self) -> bool {
+        self.plan.running_turn().is_some() || self.plan.outstanding().next().is_some()
+    }
+
+    /// A Stop that names a turn which is not the live one (rule 3.2.4). A named turn without a row, while the agent works,
+    /// may still be opening.
+    fn is_late(&self, stop: &Stop, live: Option<&TurnKey>) -> bool {
+        let Some(named) = &stop.turn else {
+            return false;
+        };
+        match live {
+            Some(live) => live != named,
+            None => !self.may_still_open(named),
+        }
+    }
+
+    fn may_still_open(&self, named: &TurnKey) -> bool {
+        self.is_working() && self.plan.item(&crate::journal::turn_item(named)).is_none()
+    }
+
+    /// Keyed by the turn it stopped, else by the press; every press on that turn rewrites one row (rule 3.6.2).
+    fn stop_note(&self, operation: &Operation, live: Option<&TurnKey>) -> RowKind {
+        let subject = live.map_or(operation.op.as_str(), TurnKey::as_str);
+        let item = ItemKey(key(&["stop", subject]));
+        let revision = self.plan.next_revision(&item);
+        let body = StatusBody { tone: Tone::Info, text: STOP_NOTE.to_owned(), fact: None };
+        RowKind::Item(ItemRow {
+            item,
+            revision,
+            scope: live.cloned(),
+            body: ItemBody::Status(body),
+        })
+    }
+
+    /// The answer never waits for the store: a Stop may run without its row (rule 5.10.5).
+    fn answer_stop(
+        &mut self,
+        now: Moment,
+        operation: &Operation,
+        turn: Option<TurnKey>,
+        cancelled: bool,
+        rows: Vec<RowKind>,
+    ) {
+        let answer = Answer::Stopped(Ok(StopAnswer { turn, cancelled }));
+        if self.refuses_commands().is_none() {
+            let draft = Draft::rows(rows).remembering(self, now, operation, &answer);
+            self.plan(now, draft);
+        }
+        self.answer_now(operation.call, answer);
+    }
+
+    /// THE turn-end rule (rule 3.4.7): only a person's Stop or close makes a cut turn a cancellation, and only the turn it
+    /// stopped (invariant 6).
+    pub(super) fn apply_turn_end_rule(&self, body: &mut TurnBody) {
+        let Some((_, stop)) = self.plan.latest_stop() else {
+            return;
+        };
+        if !stop.reason.is_a_persons() || stop.turn.as_ref() != Some(&body.turn) {
+            return;
+        }
+        body.under_stop = true;
+        // An exit that was seen before the Stop stays news (rule 3.4.8).
+        let after = body.completed_ms.is_none_or(|end| end >= stop.at_ms);
+        if body.state == TurnState::Interrupted && body.outcome.is_none() && after {
+            body.outcome = Some(Outcome::Cancellation);
+        }
+    }
+
+    /// Writes `session/cancel` for the running prompt or agent turn, at most once (decision D14).
+    pub(super) fn cancel_prompt(&mut self, now: Moment) {
+        let Some(child) = self.child.as_mut() else {
+            return;
+        };
+        let Some(session) = child.agent_session.clone() else {
+            return;
+        };
+        if let Some(prompt) = child.prompt.as_mut() {
+            if prompt.cancelled.is_some() {
+                return;
+            }
+            prompt.cancelled = Some(now.mono);
+        } else if child.turn.is_none() {
+            return;
+        }
+        if let Ok(frame) = wire::encode::session_cancel(session.as_str()) {
+            self.write(frame, FrameKind::Cancel);
+        }
+    }
+
+    /// A child that is asked to end with a turn in flight winds it down first: cancel, then at most 4 000 ms counted from
+    /// the first cancel (rules 1.8.1, 1.8.2, 3.5.2).
+    pub(super) fn wind_down(&mut self, now: Moment) {
+        self.withdraw_asks(now);
+        self.cancel_prompt(now);
+        let since = self
+            .child
+            .as_ref()
+            .and_then(|c| c.prompt.as_ref())
+            .and_then(|p| p.cancelled)
+            .unwrap_or(now.mono);
+        self.timers.arm(Timer::StopGrace, since.plus_ms(STOP_GRACE_MS));
+    }
+
+    /// The turn has left and the prompt is settled: the ladder may begin.
+    pub(super) fn wound_down(&mut self, now: Moment) {
+        let done = self.child.as_ref().is_some_and(|c| {
+            let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
+            waits && c.root.is_none() && c.prompt.is_none() && c.turn.is_none()
+        });
+        if done {
+            self.begin_ladder(now);
+        }
+    }
+}

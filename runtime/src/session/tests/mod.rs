@@ -1,0 +1,7 @@
+//! Stories of one session's machine, with a store that commits at once unless told otherwise and an agent played by hand.
+
+mod life;
+mod persist;
+mod rig;
+mod settle;
+mod stop;
