@@ -10,6 +10,8 @@ mod events;
 mod feed;
 mod handle;
 mod host_task;
+#[cfg(feature = "native")]
+mod native;
 mod open;
 mod session_task;
 mod streams;
@@ -18,6 +20,8 @@ mod thread;
 
 pub use config::*;
 pub use handle::{Host, Unproven};
+#[cfg(feature = "native")]
+pub use native::NativeHost;
 pub use streams::{StatusStream, Watch, WatchFrame};
 
 use crate::platform::Platform;
