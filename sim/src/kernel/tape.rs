@@ -1,0 +1,384 @@
+//! The tape: an executor whose every decision is a recorded choice.
+//!
+//! A run alternates between polling ready tasks, one choice a step, and jumping to the next timer once none is ready.
+//! Virtual time stands still while tasks run. The loop itself is a value, [`Tape::advance`], so that it runs alone or
+//! inside a task of madsim without a difference in the trace.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use moored::platform::{BoxFuture, Mono};
+
+use super::{Ended, Kernel, Outcome, Pick, RunOptions, SharedKernel, caught};
+use crate::draws::Draws;
+use crate::trace::Trace;
+
+struct Slot {
+    name: &'static str,
+    scope: u32,
+    /// Taken while it is polled.
+    future: Option<BoxFuture<()>>,
+    waker: Arc<TaskWaker>,
+    /// Larger runs first, under [`Pick::Pct`].
+    priority: u64,
+}
+
+struct TaskWaker {
+    id: u32,
+    queued: AtomicBool,
+    ready: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            lock(&self.ready).push(self.id);
+        }
+    }
+}
+
+struct State {
+    tasks: BTreeMap<u32, Slot>,
+    next_task: u32,
+    /// By time, then by the order of arming.
+    timers: BTreeMap<(Mono, u64), Waker>,
+    next_timer: u64,
+    now: Mono,
+    scopes: u32,
+    dead_scopes: BTreeSet<u32>,
+    draws: Draws,
+    trace: Trace,
+    steps: u64,
+    /// Steps at which the running task's priority drops, under [`Pick::Pct`].
+    drops: BTreeSet<u64>,
+    /// The priority of the latest drop; each is lower than all before.
+    lowest: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    ready: Arc<Mutex<Vec<u32>>>,
+    pick: Pick,
+}
+
+/// One scope of a tape.
+struct TapeKernel {
+    shared: Arc<Shared>,
+    scope: u32,
+}
+
+/// A panic is caught by the executor and ends the run; what it left under a lock is only read for the report.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kernel for TapeKernel {
+    fn now(&self) -> Mono {
+        lock(&self.shared.state).now
+    }
+
+    fn sleep_until(&self, at: Mono) -> BoxFuture<()> {
+        Box::pin(Sleep { shared: Arc::clone(&self.shared), at, armed: None, suspended: false })
+    }
+
+    fn spawn(&self, name: &'static str, task: BoxFuture<()>) {
+        self.shared.spawn(name, self.scope, task);
+    }
+
+    fn child_scope(&self, _name: &str) -> SharedKernel {
+        let mut state = lock(&self.shared.state);
+        state.scopes += 1;
+        Arc::new(Self { shared: Arc::clone(&self.shared), scope: state.scopes })
+    }
+
+    fn kill_scope(&self) {
+        let dead: Vec<Slot> = {
+            let mut state = lock(&self.shared.state);
+            state.dead_scopes.insert(self.scope);
+            let mine = state.tasks.iter().filter(|(_, slot)| slot.scope == self.scope);
+            let mine: Vec<u32> = mine.map(|(id, _)| *id).collect();
+            mine.iter().filter_map(|id| state.tasks.remove(id)).collect()
+        };
+        lock(&self.shared.ready).retain(|id| dead.iter().all(|slot| slot.waker.id != *id));
+        // Dropped without the lock, in the order of their start: a drop may wake, close or spawn.
+        drop(dead);
+    }
+
+    fn choose(&self, label: &'static str, n: u64) -> u64 {
+        lock(&self.shared.state).draws.choose(label, n)
+    }
+
+    fn trace(&self, what: &'static str, detail: fmt::Arguments<'_>) {
+        let mut state = lock(&self.shared.state);
+        let now = state.now;
+        state.trace.note(now, what, detail);
+    }
+}
+
+struct Sleep {
+    shared: Arc<Shared>,
+    at: Mono,
+    /// The number of its timer.
+    armed: Option<u64>,
+    suspended: bool,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut state = lock(&this.shared.state);
+        if state.now >= this.at {
+            if this.suspended {
+                return Poll::Ready(());
+            }
+            this.suspended = true;
+            drop(state);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        this.suspended = true;
+        // One timer however often it is polled.
+        let number = *this.armed.get_or_insert_with(|| {
+            state.next_timer += 1;
+            state.next_timer
+        });
+        state.timers.insert((this.at, number), cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(number) = self.armed {
+            // Left armed, it would wake its task for nothing and hide a deadlock.
+            let waker = lock(&self.shared.state).timers.remove(&(self.at, number));
+            drop(waker);
+        }
+    }
+}
+
+/// Priorities start above this, so that every drop is below every start.
+const PRIORITY_FLOOR: u64 = u32::MAX as u64;
+
+impl Shared {
+    fn new(options: &RunOptions) -> Arc<Self> {
+        let mut draws = Draws::new(options.source.clone());
+        let mut drops = BTreeSet::new();
+        if let Pick::Pct { drops: count, steps } = options.pick {
+            drops.extend((0..count).map(|_| draws.choose("schedule.drop_at", steps)));
+        }
+        Arc::new(Self {
+            state: Mutex::new(State {
+                tasks: BTreeMap::new(),
+                next_task: 0,
+                timers: BTreeMap::new(),
+                next_timer: 0,
+                now: Mono::ZERO,
+                scopes: 0,
+                dead_scopes: BTreeSet::new(),
+                draws,
+                trace: Trace::new(options.keep),
+                steps: 0,
+                drops,
+                lowest: PRIORITY_FLOOR,
+            }),
+            ready: Arc::default(),
+            pick: options.pick,
+        })
+    }
+
+    fn spawn(&self, name: &'static str, scope: u32, future: BoxFuture<()>) {
+        let mut state = lock(&self.state);
+        if state.dead_scopes.contains(&scope) {
+            drop(state);
+            drop(future);
+            return;
+        }
+        let id = state.next_task;
+        state.next_task += 1;
+        let priority = match self.pick {
+            Pick::Pct { .. } => {
+                PRIORITY_FLOOR + 1 + state.draws.choose("schedule.priority", PRIORITY_FLOOR)
+            }
+            Pick::Fifo | Pick::Random => 0,
+        };
+        let waker =
+            Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: self.ready.clone() });
+        state.tasks.insert(id, Slot { name, scope, future: Some(future), waker, priority });
+        drop(state);
+        lock(&self.ready).push(id);
+    }
+
+    /// Takes the next task off the ready list.
+    fn next_ready(&self, state: &mut State) -> Option<u32> {
+        let mut ready = lock(&self.ready);
+        ready.retain(|id| state.tasks.contains_key(id));
+        let place = match self.pick {
+            _ if ready.is_empty() => return None,
+            Pick::Fifo => 0,
+            Pick::Random => {
+                let place = state.draws.choose("schedule.next", ready.len() as u64);
+                usize::try_from(place).unwrap_or(0)
+            }
+            Pick::Pct { .. } => {
+                let priority = |place: &usize| state.tasks.get(&ready[*place]).map(|s| s.priority);
+                (0..ready.len()).max_by_key(|place| (priority(place), Reverse(*place)))?
+            }
+        };
+        Some(ready.remove(place))
+    }
+
+    /// One step: polls one ready task. `false` if none is ready.
+    fn step(&self) -> Result<bool, (&'static str, String)> {
+        let mut state = lock(&self.state);
+        let Some(id) = self.next_ready(&mut state) else { return Ok(false) };
+        state.steps += 1;
+        let (steps, now) = (state.steps, state.now);
+        let drops = state.drops.contains(&steps);
+        state.lowest -= u64::from(drops);
+        let lowest = state.lowest;
+        let Some(slot) = state.tasks.get_mut(&id) else { return Ok(true) };
+        if drops {
+            slot.priority = lowest;
+        }
+        slot.waker.queued.store(false, Ordering::Relaxed);
+        let (name, waker) = (slot.name, Waker::from(Arc::clone(&slot.waker)));
+        let Some(mut future) = slot.future.take() else { return Ok(true) };
+        state.trace.note_step(now, name, id);
+        drop(state);
+        let polled = caught(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        let mut state = lock(&self.state);
+        match (&polled, state.tasks.get_mut(&id)) {
+            (Ok(Poll::Pending), Some(slot)) => slot.future = Some(future),
+            _ => {
+                // It has ended, or its scope was killed while it ran.
+                let slot = state.tasks.remove(&id);
+                drop(state);
+                drop((slot, future));
+            }
+        }
+        polled.map(|_| true).map_err(|words| (name, words))
+    }
+
+    /// Jumps to the next timer and fires what is due.
+    fn fire(&self, to: Mono) {
+        loop {
+            let waker = {
+                let mut state = lock(&self.state);
+                state.now = state.now.max(to);
+                match state.timers.first_entry() {
+                    Some(timer) if timer.key().0 <= to => Some(timer.remove()),
+                    _ => None,
+                }
+            };
+            match waker {
+                Some(waker) => waker.wake(),
+                None => return,
+            }
+        }
+    }
+}
+
+/// What the loop around a tape does next.
+pub(super) enum Next<T> {
+    /// Let virtual time reach this, and call again.
+    Sleep(Mono),
+    /// The run is over.
+    Over(Ended<T>),
+}
+
+/// A run on the tape.
+pub(super) struct Tape<T> {
+    shared: Arc<Shared>,
+    result: Arc<Mutex<Option<T>>>,
+    limits: (u64, Mono),
+}
+
+impl<T: Send + 'static> Tape<T> {
+    pub(super) fn start<F>(options: &RunOptions, body: F) -> Self
+    where
+        F: FnOnce(SharedKernel) -> BoxFuture<T>,
+    {
+        let shared = Shared::new(options);
+        let result: Arc<Mutex<Option<T>>> = Arc::default();
+        let future = body(Arc::new(TapeKernel { shared: Arc::clone(&shared), scope: 0 }));
+        let place = Arc::clone(&result);
+        let main = async move {
+            let value = future.await;
+            *lock(&place) = Some(value);
+        };
+        shared.spawn("main", 0, Box::pin(main));
+        Self { shared, result, limits: (options.steps_max, Mono::from_ms(options.virtual_ms_max)) }
+    }
+
+    /// Fires the timers due at `now` and runs until nothing is ready.
+    pub(super) fn advance(&self, now: Mono) -> Next<T> {
+        self.shared.fire(now);
+        loop {
+            if let Some(value) = lock(&self.result).take() {
+                return Next::Over(Ended::Finished(value));
+            }
+            if lock(&self.shared.state).steps >= self.limits.0 {
+                return Next::Over(Ended::TooManySteps);
+            }
+            match self.shared.step() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err((task, words)) => return Next::Over(Ended::Panicked { task, words }),
+            }
+        }
+        let state = lock(&self.shared.state);
+        match state.timers.keys().next() {
+            Some((at, _)) if *at <= self.limits.1 => Next::Sleep(*at),
+            Some(_) => Next::Over(Ended::TooMuchTime),
+            None => Next::Over(Ended::Deadlock {
+                waiting: state.tasks.values().map(|slot| slot.name).collect(),
+            }),
+        }
+    }
+
+    pub(super) fn finish(self, ended: Ended<T>) -> Outcome<T> {
+        // Tasks hold the kernel, which holds the tasks: the circle is broken here. A drop may spawn again.
+        loop {
+            let tasks = std::mem::take(&mut lock(&self.shared.state).tasks);
+            if tasks.is_empty() {
+                break;
+            }
+            drop(tasks);
+        }
+        let timers = std::mem::take(&mut lock(&self.shared.state).timers);
+        drop(timers);
+        let mut state = lock(&self.shared.state);
+        let draws = std::mem::replace(&mut state.draws, Draws::new(crate::draws::Source::Benign));
+        let trace = std::mem::replace(&mut state.trace, Trace::new(Default::default()));
+        Outcome { ended, tape: draws.into_tape(), trace, steps: state.steps, now: state.now }
+    }
+}
+
+/// The tape alone.
+pub(super) fn run<T, F>(options: RunOptions, body: F) -> Outcome<T>
+where
+    T: Send + 'static,
+    F: FnOnce(SharedKernel) -> BoxFuture<T>,
+{
+    let tape = Tape::start(&options, body);
+    let mut now = Mono::ZERO;
+    loop {
+        match tape.advance(now) {
+            Next::Sleep(until) => now = until,
+            Next::Over(ended) => return tape.finish(ended),
+        }
+    }
+}
