@@ -149,7 +149,7 @@ impl SessionTask {
         };
         if restored {
             // A restart forgets what was published; restoring publishes it again (rules 4.4.6, 7.6.4).
-            task.publish(task.session.summary(now));
+            task.publish(task.session.summary());
         }
         loop {
             task.carry_out();
@@ -222,7 +222,7 @@ impl SessionTask {
             }
             Inbox::Watch(feed) => self.watch(feed),
             Inbox::Project(subscription) => {
-                self.publish(self.session.summary(now));
+                self.publish(self.session.summary());
                 self.tell(FromSession::Projected(subscription, self.id.clone()));
             }
             Inbox::Quit => self.quit(now),
@@ -379,6 +379,8 @@ impl SessionTask {
         match at_rest {
             true if self.session.record().closed => Some(SessionEnd::Closed),
             true if self.quitting => Some(SessionEnd::AtRest),
+            // Every window has passed; only another caller would try again, and there will be none.
+            false if self.quitting && self.session.is_unproven() => Some(SessionEnd::Unproven),
             _ => None,
         }
     }
