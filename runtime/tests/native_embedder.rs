@@ -9,8 +9,9 @@
 
 mod native_support;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -18,6 +19,7 @@ use moored::platform::native::{Native, NativeError, SupervisorProgram};
 use moored::platform::{Exit, Platform};
 use moored::session::ladder::{LadderPolicy, Profile};
 use native_support::*;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 const ROLE: &str = "MOORED_TEST_EMBEDDER";
 
@@ -29,6 +31,7 @@ fn main() {
             match role {
                 "remembers" => remembers(),
                 "dies" => dies(),
+                "lends" => lends(),
                 other => panic!("there is no such embedder: {other}"),
             }
         }
@@ -73,6 +76,31 @@ async fn dies() {
     std::future::pending::<()>().await;
 }
 
+/// A host by hand, whose end of the control socket another process holds as well, as after a fork.
+fn lends() {
+    let token = mint();
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    let held = OwnedFd::from(ours.try_clone().expect("a second end"));
+    let mut holder = Command::new("/bin/sleep");
+    let holder = holder.arg("1000").env("MOORED_SPAWN_TOKEN", &token).stdin(held).spawn();
+    let mut supervisor = supervisor(theirs);
+    let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    let pipes = [null(), null(), null()];
+    let pipes = [pipes[0].as_fd(), pipes[1].as_fd(), pipes[2].as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    assert!(beside.push(SendAncillaryMessage::ScmRights(&pipes)));
+    let request = request(std::process::id(), &token);
+    let sent = sendmsg(&ours, &[IoSlice::new(&request)], &mut beside, SendFlags::empty());
+    assert_eq!(sent, Ok(request.len()));
+    let mut answer = String::new();
+    BufReader::new(&ours).read_line(&mut answer).expect("it answers");
+    assert!(answer.contains("spawned"), "{answer}");
+    println!("{token} {}", holder.expect("it runs").id());
+    // Until this host is killed.
+    let _ = supervisor.wait();
+}
+
 fn mint() -> String {
     native().entropy().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -80,7 +108,7 @@ fn mint() -> String {
 // The stories.
 
 fn stories() {
-    let stories: [(&str, fn()); 6] = [
+    let stories: [(&str, fn()); 7] = [
         ("an embedder is its own supervisor", an_embedder_is_its_own_supervisor),
         ("an embedder that forgot is told so", an_embedder_that_forgot_is_told_so),
         ("a dead host's agent is ended by its supervisor", a_dead_hosts_agent_is_ended),
@@ -88,6 +116,7 @@ fn stories() {
             "a supervisor whose host is gone starts nothing",
             a_supervisor_without_host_starts_nothing,
         ),
+        ("a host that lent its socket is dead", a_host_that_lent_its_socket_is_dead_all_the_same),
         ("a supervisor starts nothing for a stranger", a_supervisor_starts_nothing_for_a_stranger),
         ("a supervisor run by hand says what it is", a_supervisor_run_by_hand_says_what_it_is),
     ];
@@ -117,20 +146,36 @@ fn an_embedder_that_forgot_is_told_so() {
 }
 
 fn a_dead_hosts_agent_is_ended() {
-    let mut host = embedder("dies").spawn().expect("it runs");
-    let mut said = String::new();
-    BufReader::new(host.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
-    let (token, supervisor) = said.trim().split_once(' ').expect("a token and a number");
-    let supervisor: u32 = supervisor.parse().expect("a process number");
-    assert!(carriers(token).len() >= 2, "the agent and its grandchild");
-    host.kill().expect("it is killed");
-    host.wait().expect("it is reaped");
+    let (mut host, token, supervisor) = doomed("dies");
     on_a_runtime(async {
-        until("nobody carries the token", || carriers(token).is_empty()).await;
+        until("the agent and its grandchild run", || carriers(&token).len() >= 2).await;
+        host.kill().expect("it is killed");
+        host.wait().expect("it is reaped");
+        until("nobody carries the token", || carriers(&token).is_empty()).await;
         // Whoever reaps it now, it has ended.
         until("its supervisor has ended", || stat(supervisor, 3).is_none_or(|state| state == "Z"))
             .await;
     });
+}
+
+fn a_host_that_lent_its_socket_is_dead_all_the_same() {
+    let (mut host, token, holder) = doomed("lends");
+    on_a_runtime(async {
+        until("the holder and the agent run", || carriers(&token).len() == 2).await;
+        host.kill().expect("it is killed");
+        host.wait().expect("it is reaped");
+        until("only the holder is left", || carriers(&token) == [holder]).await;
+    });
+    signal(holder, rustix::process::Signal::KILL);
+}
+
+/// An embedder that is to be killed, with the token of its agent and the number it tells.
+fn doomed(role: &str) -> (Child, String, u32) {
+    let mut host = embedder(role).spawn().expect("it runs");
+    let mut said = String::new();
+    BufReader::new(host.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
+    let (token, pid) = said.trim().split_once(' ').expect("a token and a number");
+    (host, token.to_owned(), pid.parse().expect("a process number"))
 }
 
 fn a_supervisor_without_host_starts_nothing() {
@@ -153,6 +198,13 @@ fn a_supervisor_starts_nothing_for_a_stranger() {
 fn ask_to_start(host_pid: u32, token: &str) -> (String, Option<i32>) {
     let (mut ours, theirs) = UnixStream::pair().expect("a socket pair");
     let mut supervisor = supervisor(theirs);
+    ours.write_all(&request(host_pid, token)).expect("written");
+    let mut said = String::new();
+    ours.read_to_string(&mut said).expect("read to its end");
+    (said, supervisor.wait().expect("it ends").code())
+}
+
+fn request(host_pid: u32, token: &str) -> Vec<u8> {
     let request = serde_json::json!({ "spawn": {
         "protocol": 1,
         "host_pid": host_pid,
@@ -165,10 +217,7 @@ fn ask_to_start(host_pid: u32, token: &str) -> (String, Option<i32>) {
             "ladder": LadderPolicy::stock(Profile::Posix),
         },
     }});
-    ours.write_all(format!("{request}\n").as_bytes()).expect("written");
-    let mut said = String::new();
-    ours.read_to_string(&mut said).expect("read to its end");
-    (said, supervisor.wait().expect("it ends").code())
+    format!("{request}\n").into_bytes()
 }
 
 fn a_supervisor_run_by_hand_says_what_it_is() {

@@ -11,11 +11,19 @@ mod native_support;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use moored::platform::native::{Liveness, Native, NativeError, SupervisorProgram, is_alive};
-use moored::platform::{Exit, Order, Platform, ProofKind, Report, Signal, SpawnError, Survivor};
+use moored::platform::{
+    Exit, ORDERS_MAX, Order, Platform, ProofKind, Report, Signal, SpawnError, Survivor,
+};
 use native_support::*;
 use rustix::process::Signal as Number;
+use tokio::time::timeout;
+
+/// After this a channel that takes nothing is full; longer than a supervisor may take to answer, so that a clock that
+/// wrongly ran meanwhile would be seen.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 
 // Starting.
 
@@ -106,7 +114,7 @@ async fn a_start_longer_than_a_control_line_is_refused_by_name() {
 async fn a_start_nobody_waits_for_any_more_leaves_nobody() {
     let story = Story::new();
     let start = story.native.spawn_child(story.spec(&["/bin/sleep", "1000"]));
-    drop(tokio::time::timeout(std::time::Duration::ZERO, start).await);
+    drop(timeout(Duration::ZERO, start).await);
     until("it is started, since that had begun", || !story.carriers().is_empty()).await;
     story.nobody_is_left().await;
 }
@@ -239,6 +247,26 @@ async fn a_reaped_agent_is_never_signalled_and_the_order_is_answered() {
     agent.released().await;
 }
 
+#[tokio::test]
+async fn orders_wait_while_nobody_reads_the_reports_and_every_one_is_answered() {
+    let story = Story::new();
+    let mut agent = story.start(story.spec(&["/bin/cat"])).await;
+    // Nothing is left behind by an agent that lives, so this one is answered at once.
+    let order = Order::Sweep { leave: true };
+    let mut given = 0;
+    while let Ok(sent) = timeout(PATIENCE, agent.0.orders.send(order)).await {
+        sent.expect("the client takes orders");
+        given += 1;
+    }
+    assert!(given >= ORDERS_MAX, "{given} were given before one had to wait");
+    for _ in 0..given {
+        assert_eq!(agent.report().await, Report::Swept { empty: false, survivors: vec![] });
+    }
+    agent.close_stdin();
+    agent.exited(Exit::Code(0)).await;
+    agent.released().await;
+}
+
 // What it leaves behind.
 
 #[tokio::test]
@@ -246,13 +274,15 @@ async fn a_grandchild_in_a_session_of_its_own_outlives_the_agent_and_is_swept_an
     let story = Story::new();
     let mut agent = story.sh("setsid sleep 1000 </dev/null >/dev/null 2>&1 & exit 0").await;
     agent.exited(Exit::Code(0)).await;
-    until("it became itself", || {
-        story.carriers().len() == 1 && name_of(story.carriers()[0]) == "sleep"
-    })
-    .await;
+    until("it became itself", || only_sleeps(&story)).await;
     assert_eq!(agent.sweeps().await, ["sleep"]);
     assert!(story.carriers().is_empty(), "an empty sweep is proof");
     agent.released().await;
+}
+
+/// One look, since whoever is just becoming another program has no environment for a moment.
+fn only_sleeps(story: &Story) -> bool {
+    matches!(story.carriers()[..], [one] if name_of(one) == "sleep")
 }
 
 fn name_of(pid: u32) -> String {
@@ -266,10 +296,7 @@ async fn a_daemon_that_forked_twice_and_holds_stdout_is_found_and_ended() {
         story.sh("(setsid /bin/sh -c 'setsid sleep 1000 & exit 0' &); echo up; exit 3").await;
     assert_eq!(agent.line().await, "up");
     agent.exited(Exit::Code(3)).await;
-    until("only the daemon is left", || {
-        story.carriers().len() == 1 && name_of(story.carriers()[0]) == "sleep"
-    })
-    .await;
+    until("only the daemon is left", || only_sleeps(&story)).await;
     assert_eq!(agent.sweeps().await, ["sleep"]);
     assert_eq!(agent.rest().await, "", "with the daemon goes the last holder of stdout");
     agent.released().await;
@@ -302,7 +329,7 @@ async fn what_is_left_on_purpose_lives_on_and_is_named() {
     let story = Story::keeping_background();
     let mut agent = story.sh("setsid sleep 1000 </dev/null >/dev/null 2>&1 & exit 0").await;
     agent.exited(Exit::Code(0)).await;
-    until("it became itself", || story.carriers().iter().any(|pid| name_of(*pid) == "sleep")).await;
+    until("it became itself", || only_sleeps(&story)).await;
     agent.order(Order::Sweep { leave: true }).await;
     let left = story.carriers()[0];
     let survivors = vec![Survivor { pid: left, name: "sleep".to_owned() }];
@@ -402,6 +429,50 @@ fn a_program_that_is_no_supervisor_is_found_out_before_anything_is_started() {
         assert!(matches!(error, NativeError::NotASupervisor { .. }));
         assert!(error.to_string().contains("run_if_asked"), "{error}");
     }
+}
+
+#[test]
+fn a_program_that_greets_wrongly_or_not_at_all_is_told_from_a_supervisor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let seen = |name: &str, script: &str| {
+        let program = SupervisorProgram::Program(supervisor_script(&folder, name, script));
+        match Native::new(program) {
+            Err(NativeError::NotASupervisor { seen, .. }) => seen,
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    let other = seen("other", "echo '{\"hello\":{\"protocol\":99}}' >&0");
+    assert!(other.contains("99"), "{other}");
+    assert!(seen("nonsense", "echo nonsense >&0").contains("no sense"));
+    assert!(seen("flood", "head -c 5000 /dev/zero >&0; cat").contains("too long"));
+    let silent = seen("silent", "echo $$ >$0.pid; exec sleep 1000");
+    assert!(silent.contains("did not answer"), "{silent}");
+    assert_eq!(stat(pid_of(&folder, "silent"), 3), None, "it was ended and reaped");
+}
+
+#[tokio::test]
+async fn a_supervisor_that_answers_a_start_with_something_else_is_ended() {
+    let story = Story::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "read line; case $line in *hello*) echo '{\"hello\":{\"protocol\":1}}' >&0;; \
+                  *) echo $$ >$0.pid; echo '\"taken\"' >&0; exec sleep 1000;; esac";
+    let program = supervisor_script(&folder, "impostor", script);
+    let native = Native::new(SupervisorProgram::Program(program)).expect("it greets well");
+    let refusal = soon(native.spawn_child(story.spec(&["/bin/cat"]))).await.err();
+    assert!(matches!(refusal, Some(SpawnError::Supervisor { .. })), "{refusal:?}");
+    assert_eq!(stat(pid_of(&folder, "impostor"), 3), None, "it was ended and reaped");
+}
+
+fn supervisor_script(folder: &tempfile::TempDir, name: &str, script: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("set");
+    path
+}
+
+fn pid_of(folder: &tempfile::TempDir, name: &str) -> u32 {
+    let text = std::fs::read_to_string(folder.path().join(format!("{name}.pid")));
+    text.expect("it wrote its number").trim().parse().expect("a number")
 }
 
 #[tokio::test]

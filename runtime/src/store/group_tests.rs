@@ -187,7 +187,7 @@ fn a_transaction_takes_no_more_bytes_than_its_limit_unless_one_unit_is_larger() 
     let large = |bytes: usize| {
         let mut unit = unit("a", 1);
         let text = crate::journal::StreamedText("x".repeat(bytes));
-        unit.rows[0].kind = RowKind::Text { item: "i".into(), revision: 1, at: 0, text };
+        unit.rows[0].kind = RowKind::Text { item: "i".into(), revision: 1, at: 0, text, cut: None };
         unit
     };
     assert!(queue.push(large(TRANSACTION_BYTES_MAX / 2), 0).is_ok());
@@ -235,7 +235,7 @@ fn the_queue_takes_no_more_bytes_than_its_limit() {
     let mut queue = Queue::new();
     let mut large = unit("a", 1);
     let text = crate::journal::StreamedText("x".repeat(QUEUED_BYTES_MAX / 4));
-    large.rows[0].kind = RowKind::Text { item: "i".into(), revision: 1, at: 0, text };
+    large.rows[0].kind = RowKind::Text { item: "i".into(), revision: 1, at: 0, text, cut: None };
     let taken = (0..8).take_while(|i| queue.push(large.clone(), *i).is_ok()).count();
     assert_eq!(taken, 3, "three quarters and their envelopes");
 }

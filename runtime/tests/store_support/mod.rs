@@ -27,7 +27,10 @@ pub fn row_of(session: &str, epoch: &str, seq: u64) -> Row {
 /// A row that carries `bytes` of text.
 pub fn text_row(seq: u64, bytes: usize) -> Row {
     let text = StreamedText("x".repeat(bytes));
-    Row { kind: RowKind::Text { item: "item".into(), revision: seq, at: 0, text }, ..row("", seq) }
+    Row {
+        kind: RowKind::Text { item: "item".into(), revision: seq, at: 0, text, cut: None },
+        ..row("", seq)
+    }
 }
 
 pub fn record(session: &str, revision: u64, fence: u64) -> SessionRecord {

@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -177,6 +178,20 @@ impl Control {
         }
     }
 
+    /// Reads what the kernel holds at this moment, whatever the runtime knows of it yet: whether there was anything.
+    pub(super) fn look(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; READ_BYTES];
+        match recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, read)) => {
+                self.inbox.extend_from_slice(&bytes[..read]);
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Writes a whole message.
     pub(super) async fn write(&mut self, message: &[u8]) -> io::Result<()> {
         self.socket.write_all(message).await
@@ -252,5 +267,26 @@ impl SupervisorProcess {
     /// Signals exactly this process.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         pidfd_send_signal(self.pidfd.get_ref(), signal).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_past_the_limit_is_an_error_and_half_an_answer_is_an_end() {
+        for (said, kind) in [
+            (vec![b'x'; ANSWER_BYTES_MAX + 1], io::ErrorKind::Other),
+            (b"{\"hello\"".to_vec(), io::ErrorKind::UnexpectedEof),
+        ] {
+            let (ours, mut theirs) = StdUnixStream::pair().expect("a socket pair");
+            theirs.write_all(&said).expect("it fits the socket");
+            drop(theirs);
+            let mut control = Control::new(ours).expect("a control socket");
+            assert_eq!(control.read().await.map_err(|e| e.kind()), Err(kind));
+        }
     }
 }

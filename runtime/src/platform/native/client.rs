@@ -101,8 +101,7 @@ impl Client {
         loop {
             let ended = match self.next().await {
                 Next::Answer(Ok(answer)) => self.hear(answer).await,
-                Next::Answer(Err(_)) if self.released => Some(Ended::LetGo),
-                Next::Answer(Err(_)) => Some(Ended::Gone),
+                Next::Answer(Err(_)) => Some(self.hung_up()),
                 Next::Order(Some(order)) => self.tell(order).await,
                 // The driver's last word was the release: it is heard, or found not to be.
                 Next::Order(None) if self.released => {
@@ -110,7 +109,7 @@ impl Client {
                     None
                 }
                 Next::Order(None) => Some(Ended::LetGo),
-                Next::Late => Some(Ended::Silent),
+                Next::Late => self.judge_late(),
             };
             if let Some(ended) = ended {
                 return ended;
@@ -135,6 +134,20 @@ impl Client {
             late.as_mut().poll(cx).map(|()| Next::Late)
         })
         .await
+    }
+
+    /// A host that was itself held up, by a driver that did not read or a machine that did not run it, finds the clock
+    /// run out and the answer there: then it is not late.
+    fn judge_late(&mut self) -> Option<Ended> {
+        match self.control.look() {
+            Ok(true) => None,
+            Ok(false) => Some(Ended::Silent),
+            Err(_) => Some(self.hung_up()),
+        }
+    }
+
+    fn hung_up(&self) -> Ended {
+        if self.released { Ended::LetGo } else { Ended::Gone }
     }
 
     async fn hear(&mut self, answer: Answer) -> Option<Ended> {

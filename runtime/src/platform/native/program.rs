@@ -95,9 +95,10 @@ pub(super) fn check(program: SupervisorProgram) -> Result<Checked, NativeError> 
     if std::env::var_os(MARKER_VARIABLE).is_some() {
         return Err(NativeError::InsideSupervisor);
     }
-    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = checked.get(&program) {
-        return Ok(Checked(path.clone()));
+    // Not held over the greeting: one program's silence is not another's, and a second greeting does no harm.
+    let checked = || CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = checked().get(&program).cloned() {
+        return Ok(Checked(path));
     }
     let path = match &program {
         SupervisorProgram::ThisExecutable => PathBuf::from(SELF_PROGRAM),
@@ -106,7 +107,7 @@ pub(super) fn check(program: SupervisorProgram) -> Result<Checked, NativeError> 
             .map_err(|e| NativeError::Program { program: path.clone(), reason: e.to_string() })?,
     };
     greet(&path)?;
-    checked.insert(program, path.clone());
+    checked().insert(program, path.clone());
     Ok(Checked(path))
 }
 
