@@ -5,7 +5,7 @@ use std::io::Write;
 use moored::agent::AgentDefinition;
 use moored::driver::{Host, HostConfig, NativeHost, Watch, WatchFrame};
 use moored::host::{NewSession, Send};
-use moored::journal::{Batch, ItemBody, SendMode, TurnState};
+use moored::journal::{ItemBody, SendMode, TurnState};
 use moored::platform::native::SupervisorProgram;
 
 type Failure = Box<dyn std::error::Error>;
@@ -16,8 +16,8 @@ fn main() -> Result<(), Failure> {
     let state_dir = arguments.next().ok_or("usage: embed STATE_DIR PROMPT AGENT [ARGS...]")?.into();
     let text = arguments.next().ok_or("there is no prompt")?;
     let agent = AgentDefinition::generic(arguments.collect());
-    let supervisor = SupervisorProgram::ThisExecutable;
-    let native = NativeHost { state_dir, supervisor, config: HostConfig::default() };
+    let (supervisor, config) = (SupervisorProgram::ThisExecutable, HostConfig::default());
+    let native = NativeHost { state_dir, supervisor, config };
     tokio::runtime::Builder::new_current_thread().build()?.block_on(converse(native, agent, text))
 }
 
@@ -37,24 +37,24 @@ async fn converse(native: NativeHost, agent: AgentDefinition, text: String) -> R
 
 /// Prints what the agent says until its turn is over, or its message is refused.
 async fn print_turn(watch: &mut Watch) -> Result<(), Failure> {
-    while let Some(frame) = watch.next().await {
-        let WatchFrame::Batch(Batch { items, texts, submissions, .. }) = frame else { continue };
+    let mut over = false;
+    while !over && let Some(frame) = watch.next().await {
+        let (items, texts, submissions) = match frame {
+            WatchFrame::Snapshot(whole) => (whole.items, Vec::new(), whole.submissions),
+            WatchFrame::Batch(changed) => (changed.items, changed.texts, changed.submissions),
+            WatchFrame::End => break,
+        };
         if let Some(fact) = submissions.iter().find_map(|s| s.fact.as_ref()) {
             return Err(fact.sentence().into());
         }
-        let mut over = false;
         for item in &items {
-            match &item.body {
-                ItemBody::Turn(turn) => over |= turn.state != TurnState::Running,
-                ItemBody::Message(message) => print!("{}", message.text),
-                _ => {}
+            if let ItemBody::Message(message) = &item.body {
+                print!("{}", message.text);
             }
+            over |= matches!(&item.body, ItemBody::Turn(t) if t.state != TurnState::Running);
         }
         texts.iter().for_each(|growth| print!("{}", growth.text.0));
         std::io::stdout().flush()?;
-        if over {
-            return Ok(());
-        }
     }
     Ok(())
 }

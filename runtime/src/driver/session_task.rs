@@ -379,6 +379,8 @@ impl SessionTask {
         match at_rest {
             true if self.session.record().closed => Some(SessionEnd::Closed),
             true if self.quitting => Some(SessionEnd::AtRest),
+            // Every window has passed; only another caller would try again, and there will be none.
+            false if self.quitting && self.session.is_unproven() => Some(SessionEnd::Unproven),
             _ => None,
         }
     }

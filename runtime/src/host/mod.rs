@@ -13,4 +13,4 @@ pub use ledger::{
     OPERATIONS_PER_CALLER_MAX, Operator,
 };
 pub use machine::{HostEffect, HostMachine, Incoming, SessionEnd, Standing};
-pub use statuses::{Statuses, SubscriptionId, same_projection};
+pub use statuses::{Statuses, SubscriptionId};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::SessionId;
-use crate::status::{Status, Summary};
+use crate::status::{Status, Summary, reads_the_same};
 
 /// Names a subscription on its way in.
 pub type SubscriptionId = u64;
@@ -23,7 +23,7 @@ impl Statuses {
         let changed = self
             .retained
             .get(&summary.session_id)
-            .is_none_or(|held| !same_projection(held, &summary));
+            .is_none_or(|held| !reads_the_same(held, &summary));
         // Cursor and time advance even where nobody is told: the next snapshot carries them.
         self.retained.insert(summary.session_id.clone(), summary);
         changed
@@ -79,19 +79,6 @@ impl Statuses {
         self.joining.remove(&id);
         Some(id)
     }
-}
-
-/// Whether two summaries of a session read the same to a subscriber (rule 4.4.2). The journal's cursor never counts; its
-/// last activity counts only where nothing else dates an idle session.
-pub fn same_projection(a: &Summary, b: &Summary) -> bool {
-    let dated_by_activity = |s: &Summary| {
-        s.status_started_at.is_none() && matches!(s.status, None | Some(Status::Idle))
-    };
-    if dated_by_activity(a) && dated_by_activity(b) && a.updated_at != b.updated_at {
-        return false;
-    }
-    let timeless = |s: &Summary| Summary { updated_at: 0, cursor: Default::default(), ..s.clone() };
-    timeless(a) == timeless(b)
 }
 
 #[cfg(test)]

@@ -42,15 +42,6 @@ fn a_summary_is_told_once_and_again_only_when_it_reads_otherwise() {
 }
 
 #[test]
-fn activity_dates_an_idle_session_that_nothing_else_dates() {
-    let undated = Summary { status: Some(Status::Idle), status_started_at: None, ..summary("a") };
-    let later = Summary { updated_at: 2, ..undated.clone() };
-    assert!(!same_projection(&undated, &later));
-    let dated = |updated_at| Summary { status_started_at: Some(1), updated_at, ..undated.clone() };
-    assert!(same_projection(&dated(1), &dated(2)));
-}
-
-#[test]
 fn a_newcomer_waits_until_every_session_was_projected_or_is_gone() {
     let mut statuses = Statuses::default();
     statuses.subscribe(1, ["a".into(), "b".into(), "c".into()].into());
