@@ -291,3 +291,29 @@ fn a_lock_file_that_holds_nonsense_still_locks() {
         assert_eq!(pid, "(unknown)", "a number is read up to a bound, and this is none");
     }
 }
+
+#[test]
+fn a_unit_that_fails_half_way_leaves_nothing_and_takes_nobody_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(root.path()).unwrap();
+    let by_hand = database(root.path());
+    by_hand
+        .execute_batch(
+            "CREATE TRIGGER no_row_three BEFORE INSERT ON rows
+             WHEN new.session = 'a' AND new.seq = 3 BEGIN SELECT raise(ABORT, 'no'); END;",
+        )
+        .unwrap();
+    let entry = entry("a", "op-1", LedgerOutcome::Pending);
+    let failing = with_entry(with_record(rows("a", 2..=4), record("a", 2, 0)), entry);
+    let answers =
+        [creation("a"), creation("b"), failing, rows("b", 2..=3)].map(|unit| store.submit(unit));
+    let [a, b, failed, other] = answers;
+    assert_eq!((drive(a), drive(b), drive(other)), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(drive(failed), Err(Refusal::Conflict));
+    let image = drive(store.load()).unwrap();
+    assert_eq!(image.records, [record("a", 1, 0), record("b", 1, 0)]);
+    assert!(image.ledger.is_empty());
+    assert_eq!(drive(store.rows(sid("a"))).unwrap().rows, [row("a", 1)]);
+    by_hand.execute_batch("DROP TRIGGER no_row_three").unwrap();
+    assert_eq!(drive(store.submit(rows("a", 2..=4))), Ok(()));
+}
