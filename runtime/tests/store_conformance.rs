@@ -224,21 +224,22 @@ async fn a_full_disk_refuses_what_does_not_fit_and_heals(arm: &mut dyn Arm) {
     let answers = submit_all(arm.store(), vec![creation("a"), creation("b")]).await;
     assert_eq!(answers, [Ok(()), Ok(())]);
     arm.set_full(true);
-    let large = || Unit { rows: vec![text_row(2, LARGE)], ..unit("a") };
-    let small = || rows("a", 3..=3);
+    // Its first row would fit: what is left of a refused unit is nothing all the same.
+    let large = || Unit { rows: vec![row("a", 2), text_row(3, LARGE)], ..unit("a") };
+    let small = || rows("a", 4..=4);
     let answers = submit_all(arm.store(), vec![large(), small(), rows("b", 2..=2)]).await;
     assert_eq!(answers[0], retry(RetryReason::Full));
     assert_eq!(answers[1], retry(RetryReason::Behind), "the later unit waits for the earlier one");
     assert_eq!(answers[2], Ok(()), "another session's small unit still fits");
     // Submitted before its caller read the refusal: it is behind, not a conflict.
-    assert_eq!(arm.store().submit(rows("a", 4..=4)).await, retry(RetryReason::Behind));
+    assert_eq!(arm.store().submit(rows("a", 5..=5)).await, retry(RetryReason::Behind));
     assert_eq!(stored(arm.store(), "a").await, expected("a", 1));
 
     arm.set_full(false);
-    let again = submit_all(arm.store(), vec![large(), small(), rows("a", 4..=4)]).await;
+    let again = submit_all(arm.store(), vec![large(), small(), rows("a", 5..=5)]).await;
     assert_eq!(again, [Ok(()), Ok(()), Ok(())]);
     arm.crash();
-    assert_eq!(stored(arm.store(), "a").await.len(), 4);
+    assert_eq!(stored(arm.store(), "a").await.len(), 5);
     assert_eq!(stored(arm.store(), "b").await, expected("b", 2));
 }
 

@@ -240,3 +240,80 @@ fn a_full_disk_refuses_again_and_again_and_then_heals() {
         assert_eq!(store.submit(large()).await, Ok(()));
     });
 }
+
+#[test]
+fn a_log_torn_anywhere_leaves_whole_units_and_a_store_that_goes_on() {
+    const UNITS: u64 = 6;
+    let unit_after = |units: u64| {
+        let first = units * 2 + 1;
+        with_record(rows("a", first..=first + 1), record("a", units + 1, 0))
+    };
+    let root = tempfile::tempdir().unwrap();
+    let whole = root.path().join("whole");
+    let store = SqliteStore::open(&whole).unwrap();
+    for units in 0..UNITS {
+        assert_eq!(drive(store.submit(unit_after(units))), Ok(()));
+    }
+    let main = std::fs::read(whole.join("journal.sqlite")).unwrap();
+    let log = std::fs::read(whole.join("journal.sqlite-wal")).unwrap();
+    let torn = root.path().join("torn");
+    let mut last = 0;
+    // An odd step: the cuts fall on every part of a frame and of its header.
+    for cut in (0..log.len()).step_by(1_021).chain([log.len()]) {
+        let _ = std::fs::remove_dir_all(&torn);
+        std::fs::create_dir(&torn).unwrap();
+        std::fs::write(torn.join("lock"), "").unwrap();
+        std::fs::write(torn.join("journal.sqlite"), &main).unwrap();
+        std::fs::write(torn.join("journal.sqlite-wal"), &log[..cut]).unwrap();
+        let store = SqliteStore::open(&torn).unwrap();
+        drive(async {
+            let records = store.load().await.unwrap().records;
+            let units = records.first().map_or(0, |r| r.revision);
+            let stored = store.rows(sid("a")).await.unwrap();
+            assert_eq!((stored.rows.len() as u64, stored.fault), (units * 2, None), "cut {cut}");
+            assert!(units >= last, "cut {cut}: a longer log holds no less");
+            last = units;
+            assert_eq!(store.submit(unit_after(units)).await, Ok(()), "cut {cut}");
+        });
+    }
+    assert_eq!(last, UNITS, "the whole log holds everything");
+}
+
+#[test]
+fn a_lock_file_that_holds_nonsense_still_locks() {
+    let root = tempfile::tempdir().unwrap();
+    let _store = SqliteStore::open(root.path()).unwrap();
+    for nonsense in ["", "all mine", &"1".repeat(10_000)] {
+        std::fs::write(root.path().join("lock"), nonsense).unwrap();
+        let Err(StoreError::InUse { pid, .. }) = SqliteStore::open(root.path()).map(drop) else {
+            panic!("it got in")
+        };
+        assert_eq!(pid, "(unknown)", "a number is read up to a bound, and this is none");
+    }
+}
+
+#[test]
+fn a_unit_that_fails_half_way_leaves_nothing_and_takes_nobody_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(root.path()).unwrap();
+    let by_hand = database(root.path());
+    by_hand
+        .execute_batch(
+            "CREATE TRIGGER no_row_three BEFORE INSERT ON rows
+             WHEN new.session = 'a' AND new.seq = 3 BEGIN SELECT raise(ABORT, 'no'); END;",
+        )
+        .unwrap();
+    let entry = entry("a", "op-1", LedgerOutcome::Pending);
+    let failing = with_entry(with_record(rows("a", 2..=4), record("a", 2, 0)), entry);
+    let answers =
+        [creation("a"), creation("b"), failing, rows("b", 2..=3)].map(|unit| store.submit(unit));
+    let [a, b, failed, other] = answers;
+    assert_eq!((drive(a), drive(b), drive(other)), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(drive(failed), Err(Refusal::Conflict));
+    let image = drive(store.load()).unwrap();
+    assert_eq!(image.records, [record("a", 1, 0), record("b", 1, 0)]);
+    assert!(image.ledger.is_empty());
+    assert_eq!(drive(store.rows(sid("a"))).unwrap().rows, [row("a", 1)]);
+    by_hand.execute_batch("DROP TRIGGER no_row_three").unwrap();
+    assert_eq!(drive(store.submit(rows("a", 2..=4))), Ok(()));
+}

@@ -12,7 +12,7 @@ use crate::limits::{APPENDS_IN_FLIGHT_MAX, BATCH_BYTES_MAX};
 use super::{Refusal, RetryReason, Unit};
 
 /// Units of one transaction.
-pub const TRANSACTION_UNITS_MAX: usize = 256;
+pub const TRANSACTION_UNITS_MAX: usize = 1_024;
 /// Bytes of one transaction's texts; a single larger unit is a transaction of its own.
 pub const TRANSACTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Units that may wait for their transaction.

@@ -15,6 +15,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// Longest text read from a lock file; a process number is shorter.
 const LOCK_TEXT_BYTES_MAX: u64 = 64;
+const PID_DIGITS_MAX: usize = 20;
+const _: () = assert!((PID_DIGITS_MAX as u64) < LOCK_TEXT_BYTES_MAX);
 
 /// Where a store lies.
 #[derive(Clone, Debug)]
@@ -161,7 +163,9 @@ fn holder(mut file: File) -> String {
     let read =
         file.rewind().and_then(|()| file.take(LOCK_TEXT_BYTES_MAX).read_to_string(&mut text));
     let pid = text.trim();
-    let is_pid = read.is_ok() && !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit());
+    let is_pid = read.is_ok()
+        && (1..=PID_DIGITS_MAX).contains(&pid.len())
+        && pid.bytes().all(|b| b.is_ascii_digit());
     if is_pid { pid.to_owned() } else { "(unknown)".to_owned() }
 }
 

@@ -155,3 +155,29 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
 fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_past_the_limit_is_answered_at_once() {
+        // A thread that answers nothing: its questions pile up.
+        let worker = Worker::start("idle", VecDeque::new(), |_| {}).expect("a thread starts");
+        let place = Arc::new(Place::at(std::path::Path::new("/nowhere")));
+        let reader = ReaderThread { worker, place };
+        let mut answers: Vec<_> = std::iter::repeat_with(|| {
+            let (reply, answer) = oneshot::channel();
+            reader.ask(Question::Load(reply));
+            answer
+        })
+        .take(READS_WAITING_MAX + 1)
+        .collect();
+        let is_dropped = |answer: &mut oneshot::Receiver<_>| {
+            matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed))
+        };
+        let dropped = answers.iter_mut().map(is_dropped).filter(|dropped| *dropped).count();
+        assert_eq!(dropped, 1);
+        assert!(answers.last_mut().is_some_and(is_dropped));
+    }
+}

@@ -121,6 +121,9 @@ impl Database for Journal {
             Admission::Ahead => return Ok(Outcome::Ahead),
             Admission::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
         };
+        if is_one_statement(unit) {
+            return self.store_one(unit, texts);
+        }
         self.run_cached("SAVEPOINT unit").map_err(UnitFault::Transaction)?;
         if let Err(e) = self.insert(unit, texts, seals.as_ref()) {
             let undone = self.in_transaction()
@@ -129,10 +132,7 @@ impl Database for Journal {
             if !undone {
                 return Err(UnitFault::Transaction(fault(&e)));
             }
-            if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
-                return Ok(Outcome::Refused(Refusal::Conflict));
-            }
-            return Err(UnitFault::Unit(fault(&e)));
+            return refused(&e);
         }
         self.run_cached("RELEASE unit").map_err(UnitFault::Transaction)?;
         Ok(Outcome::Stored)
@@ -152,6 +152,15 @@ impl Database for Journal {
 }
 
 impl Journal {
+    /// A statement is atomic by itself: the commonest unit, a piece of streamed text, needs no savepoint.
+    fn store_one(&self, unit: &Unit, texts: &Texts) -> Result<Outcome, UnitFault> {
+        match self.insert(unit, texts, None) {
+            Ok(()) => Ok(Outcome::Stored),
+            Err(e) if self.in_transaction() => refused(&e),
+            Err(e) => Err(UnitFault::Transaction(fault(&e))),
+        }
+    }
+
     fn insert(&self, unit: &Unit, texts: &Texts, seals: Option<&EpochId>) -> rusqlite::Result<()> {
         if let (Some(change), Some(text)) = (&unit.record, &texts.record) {
             let record = &change.record;
@@ -299,6 +308,18 @@ impl Stored for Journal {
             })
             .optional()
     }
+}
+
+fn is_one_statement(unit: &Unit) -> bool {
+    unit.rows.len() <= 1 && unit.record.is_none() && unit.ledger.is_none()
+}
+
+/// What is said of a unit of which nothing is left.
+fn refused(error: &rusqlite::Error) -> Result<Outcome, UnitFault> {
+    if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) {
+        return Ok(Outcome::Refused(Refusal::Conflict));
+    }
+    Err(UnitFault::Unit(fault(error)))
 }
 
 /// Decision D8: only a store that is damaged or lost is closed for good; everything else may heal.
