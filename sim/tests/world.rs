@@ -5,17 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use moored::ids::SpawnToken;
 use moored::platform::{
-    ChildSpec, Exit, Mono, Order, Platform, ProofKind, Report, Signal, SpawnError, SpawnedChild,
-    sleep_ms,
+    ChildSpec, Exit, Mono, ORDERS_MAX, Order, Platform, ProofKind, Report, Signal, SpawnError,
+    SpawnedChild, sleep_ms,
 };
 use moored::session::ladder::{LadderPolicy, Profile};
 use moored_sim::kernel::{self, KernelKind, Outcome, RunOptions};
 use moored_sim::trace::Keep;
 use moored_sim::world::{
-    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, ProcessState, Sig, Stream, TREE_KILL_MS_MAX,
+    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, ProcessState, REPORTS_MAX, Sig, Stream,
+    TREE_KILL_MS_MAX,
 };
 use moored_sim::{ProcessHandle, Programs, SharedWorld, SimPlatform, World, WorldOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 
 fn spec(program: &str, profile: Profile) -> ChildSpec {
     ChildSpec {
@@ -371,6 +373,45 @@ fn a_frozen_supervisor_is_ended_without_losing_the_group() {
             (2_000, "Kill to p2".to_owned())
         ]
     );
+}
+
+/// Orders without reading a report, until no more is taken; says how many were.
+async fn order_until_full(host: &SimPlatform, orders: &mpsc::Sender<Order>) -> usize {
+    let mut taken = 0;
+    while orders.try_send(Order::Signal { signal: Signal::Term }).is_ok() {
+        taken += 1;
+        sleep_ms(host, 2).await;
+    }
+    taken
+}
+
+#[test]
+fn orders_to_a_frozen_supervisor_wait_up_to_a_limit() {
+    tell(RunOptions::benign(), WorldOptions::default(), sleeps, |world, host| async move {
+        let child = start(&host).await;
+        let supervisor = child.identity.supervisor.clone().expect("there is one");
+        world.signal(supervisor.pid, Sig::Stop).expect("it is there");
+        sleep_ms(&host, 10).await;
+        // Both ends of the pipe are full, and one order is on its way.
+        assert_eq!(order_until_full(&host, &child.orders).await, 2 * ORDERS_MAX + 1);
+    })
+    .finished();
+}
+
+#[test]
+fn reports_to_a_host_that_reads_none_wait_up_to_a_limit() {
+    let ignores_term = |mut me: ProcessHandle| async move {
+        me.ignore_signal(Sig::Term);
+        sleeps(me).await
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), ignores_term, |_, host| async move {
+        let child = start(&host).await;
+        sleep_ms(&host, 10).await;
+        // Besides the full queues, one order and two reports are on their way.
+        let taken = order_until_full(&host, &child.orders).await;
+        assert_eq!(taken, 2 * ORDERS_MAX + 1 + 2 * REPORTS_MAX + 2);
+    })
+    .finished();
 }
 
 #[test]

@@ -143,7 +143,8 @@ pub fn pipe(kernel: SharedKernel, latency_us_max: u64) -> (WriteEnd, ReadEnd) {
     (write, read)
 }
 
-fn wait(waiting: &mut Vec<Waker>, cx: &Context<'_>) {
+/// Notes who waits, once however often it is polled.
+pub(super) fn wait(waiting: &mut Vec<Waker>, cx: &Context<'_>) {
     if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
         waiting.push(cx.waker().clone());
     }

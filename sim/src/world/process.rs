@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use moored::platform::{BoxFuture, Exit, Mono, ProcessIdentity};
 
+use super::pipe::wait;
 use super::{Disposition, Newborn, ProcessState, SharedWorld, Sig, Tag};
 use crate::kernel::SharedKernel;
 
@@ -89,7 +90,7 @@ impl Future for Gated {
                 .is_some_and(|row| row.state == ProcessState::Stopped);
             let Some(life) = state.lives.get_mut(&this.identity.pid) else { return Poll::Pending };
             if stopped || life.dying {
-                life.gate.push(cx.waker().clone());
+                wait(&mut life.gate, cx);
                 return Poll::Pending;
             }
         }
@@ -210,7 +211,7 @@ impl ProcessHandle {
         let Some(life) = state.lives.get_mut(&self.identity.pid) else { return Poll::Pending };
         if life.pending.is_empty() || !self.signal_suspended {
             if life.pending.is_empty() {
-                life.signal_waiters.push(cx.waker().clone());
+                wait(&mut life.signal_waiters, cx);
             } else {
                 cx.waker().wake_by_ref();
             }
@@ -344,7 +345,7 @@ impl ProcessHandle {
                 row.state = ProcessState::Stopped;
             }
             if let Some(life) = state.lives.get_mut(&self.identity.pid) {
-                life.gate.push(cx.waker().clone());
+                wait(&mut life.gate, cx);
             }
             Poll::Pending
         })
