@@ -9,11 +9,12 @@ use moored::platform::{
     SpawnedChild, sleep_ms,
 };
 use moored::session::ladder::{LadderPolicy, Profile};
+use moored::supervisor::core::SURVIVORS_NAMED_MAX;
 use moored_sim::kernel::{self, KernelKind, Outcome, RunOptions};
 use moored_sim::trace::Keep;
 use moored_sim::world::{
-    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, ProcessState, REPORTS_MAX, Sig, Stream,
-    TREE_KILL_MS_MAX,
+    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, PROCESSES_MAX, ProcessState, REPORTS_MAX, Sig,
+    Stream, TREE_KILL_MS_MAX, pipe,
 };
 use moored_sim::{ProcessHandle, Programs, SharedWorld, SimPlatform, World, WorldOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -98,6 +99,60 @@ fn a_pipe_takes_64_kib_and_no_byte_more_until_it_is_read() {
         assert_eq!(host.now(), Mono::ZERO, "what fits does not wait");
         child.stdin.write_all(&[8]).await.expect("it is read later");
         assert_eq!(host.now(), Mono::from_ms(5_000), "what does not fit waits for its reader");
+    })
+    .finished();
+}
+
+#[test]
+fn a_read_and_a_write_suspend_even_when_they_could_finish_at_once() {
+    let says = |mut me: ProcessHandle| async move {
+        i32::from(me.write_all(Stream::Stdout, b"word").await.is_err())
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), says, |_, host| async move {
+        let mut child = start(&host).await;
+        sleep_ms(&host, 10).await;
+        let mut buf = [0; 8];
+        let polls = polls_until_done(child.stdout.read(&mut buf)).await;
+        assert_eq!(polls, 2, "the word was there");
+        let polls = polls_until_done(child.stdout.read(&mut buf)).await;
+        assert_eq!(polls, 2, "the end was there");
+        let (mut write, _read) = pipe(Arc::clone(host.scope()), 0);
+        assert_eq!(polls_until_done(write.write(b"word")).await, 2, "there was room");
+    })
+    .finished();
+}
+
+async fn polls_until_done<F: Future>(future: F) -> u32 {
+    let (mut future, mut polls) = (Box::pin(future), 0);
+    std::future::poll_fn(|cx| {
+        polls += 1;
+        future.as_mut().poll(cx).map(|_| polls)
+    })
+    .await
+}
+
+#[test]
+fn a_full_process_table_refuses_a_fork() {
+    let forks_on = |mut me: ProcessHandle| async move {
+        let mut forked = 0;
+        while me.fork(Fork::default(), sleeps).await.is_ok() {
+            forked += 1;
+        }
+        forked
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), forks_on, |world, host| async move {
+        let mut child = start(&host).await;
+        let Some(Report::Exited { exit: Exit::Code(forked) }) = child.reports.recv().await else {
+            panic!("it stops when a fork is refused");
+        };
+        // Init, host, supervisor and the agent itself have a row too.
+        assert_eq!(usize::try_from(forked), Ok(PROCESSES_MAX - 4));
+        child.orders.send(Order::Sweep { leave: false }).await.expect("it obeys");
+        let Some(Report::Swept { empty: true, survivors }) = child.reports.recv().await else {
+            panic!("a sweep ends everybody");
+        };
+        assert_eq!(survivors.len(), SURVIVORS_NAMED_MAX);
+        assert_eq!(world.processes().len(), 3);
     })
     .finished();
 }

@@ -29,7 +29,7 @@ pub(crate) use pipe::EndCloser;
 pub use pipe::{PIPE_BYTES_MAX, ReadEnd, WriteEnd, pipe};
 pub use process::{Fork, ForkPlace, ProcessHandle, Stream};
 pub use signals::{Sig, SignalError};
-pub use table::{INIT_PID, PID_FIRST, ProcessRow, ProcessState, Table};
+pub use table::{INIT_PID, PID_FIRST, PROCESSES_MAX, ProcessRow, ProcessState, Table};
 
 pub use control::REPORTS_MAX;
 pub(crate) use control::{AgentEnds, Starter, supervised};

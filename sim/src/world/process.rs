@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use moored::platform::{BoxFuture, Exit, Mono, ProcessIdentity};
 
 use super::pipe::wait;
+use super::table::PROCESSES_MAX;
 use super::{Disposition, Newborn, ProcessState, SharedWorld, Sig, Tag};
 use crate::kernel::SharedKernel;
 
@@ -313,6 +314,9 @@ impl ProcessHandle {
     fn newborn(&self, fork: &Fork) -> io::Result<Newborn> {
         let state = self.world.lock();
         let gone = || io::Error::new(io::ErrorKind::NotFound, "the process is gone");
+        if state.table.rows().count() >= PROCESSES_MAX {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let row = state.table.row(self.identity.pid).ok_or_else(gone)?;
         let life = state.lives.get(&self.identity.pid).ok_or_else(gone)?;
         let ignored = life.dispositions.iter().filter(|(_, how)| **how == Disposition::Ignored);
