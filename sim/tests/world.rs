@@ -527,6 +527,43 @@ fn a_number_is_given_again_and_a_stored_identity_does_not_match_its_new_holder()
 }
 
 #[test]
+fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
+    let mut reused = 0;
+    for seed in 0..30 {
+        let exits_the_first_time = |mut me: ProcessHandle| async move {
+            let before = me.read_file("/work/ran").await;
+            let ran = me.append_file("/work/ran", b"once").await;
+            match (before, ran) {
+                (Ok(None), Ok(())) => 0,
+                _ => sleeps(me).await,
+            }
+        };
+        let options = WorldOptions {
+            signal_us_max: 10_000_000,
+            pid_reused_one_in: 2,
+            ..WorldOptions::default()
+        };
+        let run = RunOptions::seed(KernelKind::Tape, seed);
+        reused += tell(run, options, exits_the_first_time, |world, host| async move {
+            let mut first = start(&host).await;
+            let old = first.identity.root.clone();
+            world.signal(old.pid, Sig::Kill).expect("it is there");
+            while !matches!(first.reports.recv().await, Some(Report::Exited { .. })) {}
+            first.orders.send(Order::Release).await.expect("it obeys");
+            assert_eq!(first.reports.recv().await, None);
+            world.put_file("/work/ran", Vec::new());
+            let second = start(&host).await;
+            sleep_ms(&host, 20_000).await;
+            let new = second.identity.root.clone();
+            assert!(world.is_alive(&new));
+            u32::from(old.pid == new.pid)
+        })
+        .finished();
+    }
+    assert!(reused > 3, "{reused} of 30");
+}
+
+#[test]
 fn a_start_fails_by_name() {
     tell(RunOptions::benign(), WorldOptions::default(), sleeps, |world, host| async move {
         let Err(missing) = host.spawn_child(spec("nobody", Profile::Posix)).await else {
