@@ -535,7 +535,10 @@ fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
             let ran = me.append_file("/work/ran", b"once").await;
             match (before, ran) {
                 (Ok(None), Ok(())) => 0,
-                _ => sleeps(me).await,
+                _ => {
+                    me.handle_signal(Sig::Term);
+                    me.next_signal().await.number()
+                }
             }
         };
         let options = WorldOptions {
@@ -547,7 +550,7 @@ fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
         reused += tell(run, options, exits_the_first_time, |world, host| async move {
             let mut first = start(&host).await;
             let old = first.identity.root.clone();
-            world.signal(old.pid, Sig::Kill).expect("it is there");
+            world.signal(old.pid, Sig::Term).expect("it is there");
             while !matches!(first.reports.recv().await, Some(Report::Exited { .. })) {}
             first.orders.send(Order::Release).await.expect("it obeys");
             assert_eq!(first.reports.recv().await, None);
