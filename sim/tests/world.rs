@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex};
 
 use moored::ids::SpawnToken;
 use moored::platform::{
-    ChildSpec, Exit, Mono, Order, Platform, ProofKind, Report, Signal, SpawnError, SpawnedChild,
-    sleep_ms,
+    ChildSpec, Exit, Mono, ORDERS_MAX, Order, Platform, ProofKind, Report, Signal, SpawnError,
+    SpawnedChild, sleep_ms,
 };
 use moored::session::ladder::{LadderPolicy, Profile};
+use moored::supervisor::core::SURVIVORS_NAMED_MAX;
 use moored_sim::kernel::{self, KernelKind, Outcome, RunOptions};
 use moored_sim::trace::Keep;
 use moored_sim::world::{
-    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, ProcessState, Sig, Stream, TREE_KILL_MS_MAX,
+    Fork, ForkPlace, PID_FIRST, PIPE_BYTES_MAX, PROCESSES_MAX, ProcessState, REPORTS_MAX, Sig,
+    Stream, TREE_KILL_MS_MAX, pipe,
 };
 use moored_sim::{ProcessHandle, Programs, SharedWorld, SimPlatform, World, WorldOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 
 fn spec(program: &str, profile: Profile) -> ChildSpec {
     ChildSpec {
@@ -96,6 +99,60 @@ fn a_pipe_takes_64_kib_and_no_byte_more_until_it_is_read() {
         assert_eq!(host.now(), Mono::ZERO, "what fits does not wait");
         child.stdin.write_all(&[8]).await.expect("it is read later");
         assert_eq!(host.now(), Mono::from_ms(5_000), "what does not fit waits for its reader");
+    })
+    .finished();
+}
+
+#[test]
+fn a_read_and_a_write_suspend_even_when_they_could_finish_at_once() {
+    let says = |mut me: ProcessHandle| async move {
+        i32::from(me.write_all(Stream::Stdout, b"word").await.is_err())
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), says, |_, host| async move {
+        let mut child = start(&host).await;
+        sleep_ms(&host, 10).await;
+        let mut buf = [0; 8];
+        let polls = polls_until_done(child.stdout.read(&mut buf)).await;
+        assert_eq!(polls, 2, "the word was there");
+        let polls = polls_until_done(child.stdout.read(&mut buf)).await;
+        assert_eq!(polls, 2, "the end was there");
+        let (mut write, _read) = pipe(Arc::clone(host.scope()), 0);
+        assert_eq!(polls_until_done(write.write(b"word")).await, 2, "there was room");
+    })
+    .finished();
+}
+
+async fn polls_until_done<F: Future>(future: F) -> u32 {
+    let (mut future, mut polls) = (Box::pin(future), 0);
+    std::future::poll_fn(|cx| {
+        polls += 1;
+        future.as_mut().poll(cx).map(|_| polls)
+    })
+    .await
+}
+
+#[test]
+fn a_full_process_table_refuses_a_fork() {
+    let forks_on = |mut me: ProcessHandle| async move {
+        let mut forked = 0;
+        while me.fork(Fork::default(), sleeps).await.is_ok() {
+            forked += 1;
+        }
+        forked
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), forks_on, |world, host| async move {
+        let mut child = start(&host).await;
+        let Some(Report::Exited { exit: Exit::Code(forked) }) = child.reports.recv().await else {
+            panic!("it stops when a fork is refused");
+        };
+        // Init, host, supervisor and the agent itself have a row too.
+        assert_eq!(usize::try_from(forked), Ok(PROCESSES_MAX - 4));
+        child.orders.send(Order::Sweep { leave: false }).await.expect("it obeys");
+        let Some(Report::Swept { empty: true, survivors }) = child.reports.recv().await else {
+            panic!("a sweep ends everybody");
+        };
+        assert_eq!(survivors.len(), SURVIVORS_NAMED_MAX);
+        assert_eq!(world.processes().len(), 3);
     })
     .finished();
 }
@@ -373,6 +430,45 @@ fn a_frozen_supervisor_is_ended_without_losing_the_group() {
     );
 }
 
+/// Orders without reading a report, until no more is taken; says how many were.
+async fn order_until_full(host: &SimPlatform, orders: &mpsc::Sender<Order>) -> usize {
+    let mut taken = 0;
+    while orders.try_send(Order::Signal { signal: Signal::Term }).is_ok() {
+        taken += 1;
+        sleep_ms(host, 2).await;
+    }
+    taken
+}
+
+#[test]
+fn orders_to_a_frozen_supervisor_wait_up_to_a_limit() {
+    tell(RunOptions::benign(), WorldOptions::default(), sleeps, |world, host| async move {
+        let child = start(&host).await;
+        let supervisor = child.identity.supervisor.clone().expect("there is one");
+        world.signal(supervisor.pid, Sig::Stop).expect("it is there");
+        sleep_ms(&host, 10).await;
+        // Both ends of the pipe are full, and one order is on its way.
+        assert_eq!(order_until_full(&host, &child.orders).await, 2 * ORDERS_MAX + 1);
+    })
+    .finished();
+}
+
+#[test]
+fn reports_to_a_host_that_reads_none_wait_up_to_a_limit() {
+    let ignores_term = |mut me: ProcessHandle| async move {
+        me.ignore_signal(Sig::Term);
+        sleeps(me).await
+    };
+    tell(RunOptions::benign(), WorldOptions::default(), ignores_term, |_, host| async move {
+        let child = start(&host).await;
+        sleep_ms(&host, 10).await;
+        // Besides the full queues, one order and two reports are on their way.
+        let taken = order_until_full(&host, &child.orders).await;
+        assert_eq!(taken, 2 * ORDERS_MAX + 1 + 2 * REPORTS_MAX + 2);
+    })
+    .finished();
+}
+
 #[test]
 fn a_killed_supervisor_is_reported_lost_and_its_agent_falls_to_init() {
     tell(RunOptions::benign(), WorldOptions::default(), sleeps, |world, host| async move {
@@ -423,6 +519,46 @@ fn a_number_is_given_again_and_a_stored_identity_does_not_match_its_new_holder()
             let (old, new) = (first.identity.root, second.identity.root);
             assert_ne!(old, new);
             assert!(!world.is_alive(&old));
+            u32::from(old.pid == new.pid)
+        })
+        .finished();
+    }
+    assert!(reused > 3, "{reused} of 30");
+}
+
+#[test]
+fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
+    let mut reused = 0;
+    for seed in 0..30 {
+        let exits_the_first_time = |mut me: ProcessHandle| async move {
+            let before = me.read_file("/work/ran").await;
+            let ran = me.append_file("/work/ran", b"once").await;
+            match (before, ran) {
+                (Ok(None), Ok(())) => 0,
+                _ => {
+                    me.handle_signal(Sig::Term);
+                    me.next_signal().await.number()
+                }
+            }
+        };
+        let options = WorldOptions {
+            signal_us_max: 10_000_000,
+            pid_reused_one_in: 2,
+            ..WorldOptions::default()
+        };
+        let run = RunOptions::seed(KernelKind::Tape, seed);
+        reused += tell(run, options, exits_the_first_time, |world, host| async move {
+            let mut first = start(&host).await;
+            let old = first.identity.root.clone();
+            world.signal(old.pid, Sig::Term).expect("it is there");
+            while !matches!(first.reports.recv().await, Some(Report::Exited { .. })) {}
+            first.orders.send(Order::Release).await.expect("it obeys");
+            assert_eq!(first.reports.recv().await, None);
+            world.put_file("/work/ran", Vec::new());
+            let second = start(&host).await;
+            sleep_ms(&host, 20_000).await;
+            let new = second.identity.root.clone();
+            assert!(world.is_alive(&new));
             u32::from(old.pid == new.pid)
         })
         .finished();

@@ -35,7 +35,8 @@ pub trait Kernel: Send + Sync + 'static {
     /// A scope of its own. It is not killed with this one.
     fn child_scope(&self, name: &str) -> SharedKernel;
 
-    /// Drops every task of this scope, the running one at its next suspension.
+    /// Ends this scope: none of its tasks takes another step. They are dropped at once, on madsim's scheduler at the
+    /// step they would have taken; the running one is dropped when its step ends.
     fn kill_scope(&self);
 
     /// A number below `n`; 0 is the benign one.

@@ -7,15 +7,15 @@ use moored::platform::{
     ChildIdentity, ChildSpec, ORDERS_MAX, Order, ProcessIdentity, ProofKind, Report, Watched,
 };
 use moored::session::ladder::{LadderPolicy, POSIX_TERM_GRACE_MS, SUPERVISOR_ANSWER_MS};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::first::{First, first};
 use super::process::{StartedWith, start};
-use super::supervisor::{Control, Errand, run};
+use super::supervisor::{Errand, run};
 use super::{Newborn, Program, ReadEnd, SharedWorld, Sig, Tag, WriteEnd};
 
-/// Reports that may wait for a host to read them.
-const REPORTS_MAX: usize = 64;
+/// Reports that may wait on either end of the control pipe; a supervisor whose host reads none waits with the next.
+pub const REPORTS_MAX: usize = 64;
 
 /// An agent's three streams, its own ends.
 pub(crate) struct AgentEnds {
@@ -78,9 +78,9 @@ pub(crate) fn supervised(
     program: Program,
     ends: AgentEnds,
 ) -> Started {
-    let (agent_sender, agent) = mpsc::unbounded_channel();
-    let (control, from_host) = mpsc::unbounded_channel();
-    let (report, reports) = mpsc::unbounded_channel();
+    let (agent_sender, agent) = oneshot::channel();
+    let (control, from_host) = mpsc::channel(ORDERS_MAX);
+    let (report, reports) = mpsc::channel(REPORTS_MAX);
     let errand = Errand { policy: spec.ladder.clone(), agent, control: from_host, reports: report };
     let newborn = Newborn {
         subreaper: true,
@@ -128,7 +128,7 @@ impl ControlPipe {
         self: Arc<Self>,
         crashed: Watched<bool>,
         mut orders: mpsc::Receiver<Order>,
-        to_supervisor: mpsc::UnboundedSender<Control>,
+        to_supervisor: mpsc::Sender<Order>,
     ) {
         loop {
             let crash = crashed.wait_for(|crashed| *crashed);
@@ -140,20 +140,27 @@ impl ControlPipe {
             let Some(order) = order else { break };
             self.world.note("order", format_args!("{order:?} to {}", Tag(self.supervisor.pid)));
             self.expect_answer(order);
-            // A supervisor that is gone takes no orders; its loss is reported on the other way.
-            let _ = to_supervisor.send(Control::Order(order));
+            let crash = crashed.wait_for(|crashed| *crashed);
+            match first(crash, to_supervisor.send(order), pending::<()>()).await {
+                First::Two(Ok(())) => {}
+                // A supervisor that is gone takes no orders; its loss is reported the other way.
+                First::Two(Err(_)) | First::One(_) | First::Three(()) => break,
+            }
         }
         self.answers.update(|answers| answers.over = true);
         self.world.note("control.ended", format_args!("{}", Tag(self.supervisor.pid)));
-        let _ = to_supervisor.send(Control::HostGone);
+        // The sender goes here, and the supervisor reads the end of the pipe.
     }
 
-    async fn carry_reports(self: Arc<Self>, mut reports: mpsc::UnboundedReceiver<Report>) {
+    async fn carry_reports(self: Arc<Self>, mut reports: mpsc::Receiver<Report>) {
         while let Some(report) = reports.recv().await {
             self.late().await;
-            if matches!(report, Report::Signalled { .. } | Report::Swept { .. }) {
-                self.answers.update(|answers| answers.answered += 1);
-            }
+            self.answers.update(|answers| match report {
+                Report::Signalled { .. } => answers.answered += 1,
+                // A sweep under way is not begun again: its answer answers every order for one.
+                Report::Swept { .. } => answers.answered = answers.asked,
+                Report::Exited { .. } | Report::SupervisorLost => {}
+            });
             self.report(report).await;
         }
         if !self.answers.get().over {

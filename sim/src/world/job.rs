@@ -14,15 +14,13 @@ use moored::platform::{
 use moored::supervisor::core::{Act, Supervisor};
 use tokio::sync::mpsc;
 
-use super::control::{AgentEnds, Started, Starter, agent_newborn};
+use super::control::{AgentEnds, REPORTS_MAX, Started, Starter, agent_newborn};
 use super::first::{First, first, if_some};
 use super::process::{StartedWith, start};
 use super::{Newborn, ProcessRow, Program, SharedWorld, Tag};
 
 /// A tree kill is given up after this (rule 1.6.4).
 pub const TREE_KILL_MS_MAX: u64 = 5_000;
-/// Reports that may wait for a host to read them.
-const REPORTS_MAX: usize = 64;
 /// What a terminated process reads as its exit.
 const TERMINATED: Exit = Exit::Code(1);
 

@@ -29,8 +29,9 @@ pub(crate) use pipe::EndCloser;
 pub use pipe::{PIPE_BYTES_MAX, ReadEnd, WriteEnd, pipe};
 pub use process::{Fork, ForkPlace, ProcessHandle, Stream};
 pub use signals::{Sig, SignalError};
-pub use table::{INIT_PID, PID_FIRST, ProcessRow, ProcessState, Table};
+pub use table::{INIT_PID, PID_FIRST, PROCESSES_MAX, ProcessRow, ProcessState, Table};
 
+pub use control::REPORTS_MAX;
 pub(crate) use control::{AgentEnds, Starter, supervised};
 pub use job::TREE_KILL_MS_MAX;
 pub(crate) use job::in_a_job;
@@ -88,7 +89,7 @@ struct Life {
     /// Tasks that were to run while it may not.
     gate: Vec<Waker>,
     dispositions: BTreeMap<Sig, Disposition>,
-    /// Handled signals it has not taken yet.
+    /// Handled signals it has not taken yet; one of a kind at most, as standard signals are.
     pending: VecDeque<Sig>,
     /// Signals that will end it once it is continued.
     held: Vec<Sig>,

@@ -23,8 +23,6 @@ struct State {
     /// Bytes of the first chunk that were read.
     read_of_first: usize,
     bytes: usize,
-    /// When the latest chunk arrives; a later one never overtakes it.
-    latest: Mono,
     readers: usize,
     writers: usize,
     waiting_readers: Vec<Waker>,
@@ -131,7 +129,6 @@ pub fn pipe(kernel: SharedKernel, latency_us_max: u64) -> (WriteEnd, ReadEnd) {
         chunks: VecDeque::new(),
         read_of_first: 0,
         bytes: 0,
-        latest: Mono::ZERO,
         readers: 0,
         writers: 0,
         waiting_readers: Vec::new(),
@@ -143,7 +140,8 @@ pub fn pipe(kernel: SharedKernel, latency_us_max: u64) -> (WriteEnd, ReadEnd) {
     (write, read)
 }
 
-fn wait(waiting: &mut Vec<Waker>, cx: &Context<'_>) {
+/// Notes who waits, once however often it is polled.
+pub(super) fn wait(waiting: &mut Vec<Waker>, cx: &Context<'_>) {
     if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
         waiting.push(cx.waker().clone());
     }
@@ -284,8 +282,8 @@ impl State {
             };
             let (piece, later) = rest.split_at(rest.len() - usize::try_from(left_out).unwrap_or(0));
             let delay_us = pipe.kernel.choose("process.pipe_us", pipe.latency_us_max);
-            self.latest = self.latest.max(Mono(pipe.kernel.now().0 + delay_us));
-            self.chunks.push_back((self.latest, piece.to_vec()));
+            // One that would arrive before its elder is read right after it.
+            self.chunks.push_back((Mono(pipe.kernel.now().0 + delay_us), piece.to_vec()));
             rest = later;
         }
     }

@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 
 use moored::platform::{BoxFuture, Exit, Mono, ProcessIdentity};
 
+use super::pipe::wait;
+use super::table::PROCESSES_MAX;
 use super::{Disposition, Newborn, ProcessState, SharedWorld, Sig, Tag};
 use crate::kernel::SharedKernel;
 
@@ -89,7 +91,7 @@ impl Future for Gated {
                 .is_some_and(|row| row.state == ProcessState::Stopped);
             let Some(life) = state.lives.get_mut(&this.identity.pid) else { return Poll::Pending };
             if stopped || life.dying {
-                life.gate.push(cx.waker().clone());
+                wait(&mut life.gate, cx);
                 return Poll::Pending;
             }
         }
@@ -210,7 +212,7 @@ impl ProcessHandle {
         let Some(life) = state.lives.get_mut(&self.identity.pid) else { return Poll::Pending };
         if life.pending.is_empty() || !self.signal_suspended {
             if life.pending.is_empty() {
-                life.signal_waiters.push(cx.waker().clone());
+                wait(&mut life.signal_waiters, cx);
             } else {
                 cx.waker().wake_by_ref();
             }
@@ -312,6 +314,9 @@ impl ProcessHandle {
     fn newborn(&self, fork: &Fork) -> io::Result<Newborn> {
         let state = self.world.lock();
         let gone = || io::Error::new(io::ErrorKind::NotFound, "the process is gone");
+        if state.table.rows().count() >= PROCESSES_MAX {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let row = state.table.row(self.identity.pid).ok_or_else(gone)?;
         let life = state.lives.get(&self.identity.pid).ok_or_else(gone)?;
         let ignored = life.dispositions.iter().filter(|(_, how)| **how == Disposition::Ignored);
@@ -344,7 +349,7 @@ impl ProcessHandle {
                 row.state = ProcessState::Stopped;
             }
             if let Some(life) = state.lives.get_mut(&self.identity.pid) {
-                life.gate.push(cx.waker().clone());
+                wait(&mut life.gate, cx);
             }
             Poll::Pending
         })

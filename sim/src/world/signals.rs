@@ -137,7 +137,9 @@ impl World {
                 }
                 (_, Some(Disposition::Ignored)) => {}
                 (_, Some(Disposition::Handled)) => {
-                    life.pending.push_back(sig);
+                    if !life.pending.contains(&sig) {
+                        life.pending.push_back(sig);
+                    }
                     woken.append(&mut life.signal_waiters);
                 }
                 (_, None) if row.state == ProcessState::Stopped => life.held.push(sig),

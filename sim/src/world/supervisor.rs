@@ -3,30 +3,24 @@
 use moored::platform::{Order, ProcessIdentity, Report, Survivor};
 use moored::session::ladder::LadderPolicy;
 use moored::supervisor::core::{Act, Supervisor};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::first::{First, first, if_some};
 use super::{ProcessHandle, ProcessRow};
 
-/// What comes over the control pipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Control {
-    HostGone,
-    Order(Order),
-}
-
 /// What a supervisor was started for.
 pub(super) struct Errand {
     pub policy: LadderPolicy,
-    pub agent: mpsc::UnboundedReceiver<ProcessIdentity>,
-    pub control: mpsc::UnboundedReceiver<Control>,
-    pub reports: mpsc::UnboundedSender<Report>,
+    pub agent: oneshot::Receiver<ProcessIdentity>,
+    /// Ends with the host.
+    pub control: mpsc::Receiver<Order>,
+    pub reports: mpsc::Sender<Report>,
 }
 
 /// The body of a supervisor. It exits with 0 once the tree is proven gone or was left on purpose, else with 1 (rule
 /// 1.7.4).
 pub(super) async fn run(me: ProcessHandle, mut errand: Errand) -> i32 {
-    let Some(agent) = errand.agent.recv().await else { return 1 };
+    let Ok(agent) = (&mut errand.agent).await else { return 1 };
     let mut machine = Supervisor::new(errand.policy.clone());
     let mut host_there = true;
     let children = {
@@ -58,8 +52,8 @@ pub(super) async fn run(me: ProcessHandle, mut errand: Errand) -> i32 {
                     machine.handle_root_exit(me.now(), *exit);
                 }
             }
-            First::Two(Some(Control::Order(order))) => machine.handle_order(me.now(), order),
-            First::Two(Some(Control::HostGone) | None) => {
+            First::Two(Some(order)) => machine.handle_order(me.now(), order),
+            First::Two(None) => {
                 host_there = false;
                 machine.handle_host_gone(me.now());
             }
@@ -94,7 +88,7 @@ async fn carry_out(
         }
         Act::Report(report) => {
             // A host that is gone reads no reports.
-            let _ = errand.reports.send(report);
+            let _ = errand.reports.send(report).await;
         }
         Act::Quit { .. } => {}
     }

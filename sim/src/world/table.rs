@@ -9,6 +9,9 @@ pub const PID_FIRST: u32 = 1 << 30;
 /// The process that inherits orphans nobody else does, and reaps them.
 pub const INIT_PID: u32 = PID_FIRST;
 
+/// Processes of one machine, zombies too; past it a fork is refused.
+pub const PROCESSES_MAX: usize = 1_024;
+
 /// What a process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessState {
