@@ -31,7 +31,7 @@ enum Shown {
 pub struct Screen {
     json: bool,
     is_terminal: bool,
-    /// Whose unfinished line the cursor is in.
+    /// Who spoke last on stdout, while that line has no end.
     voice: Option<Role>,
     shown: BTreeMap<ItemKey, Shown>,
 }
@@ -90,10 +90,11 @@ impl Screen {
         }
     }
 
-    /// Whatever was being said is over: the next word starts a line.
+    /// Whatever was being said is over: the next word starts a line of the terminal. In a pipe the answer has its own
+    /// lines, whatever is noted beside it.
     pub fn end_line(&mut self) {
-        if self.voice.take().is_some() && self.is_terminal {
-            out("\n");
+        if self.is_terminal {
+            self.end_turn();
         }
     }
 
