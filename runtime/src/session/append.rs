@@ -153,11 +153,9 @@ impl Session {
             self.drop_gates(draft.gates);
             return;
         }
-        let mut seq = self.plan.cursor().seq;
         let mut rows = Vec::with_capacity(draft.rows.len());
         let mut bytes = 0;
-        for kind in draft.rows {
-            seq += 1;
+        for (seq, kind) in (self.plan.cursor().seq + 1..).zip(draft.rows) {
             bytes += weight(&kind);
             rows.push(Row {
                 v: ROW_VERSION,
