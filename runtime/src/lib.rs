@@ -19,6 +19,3 @@ pub mod status;
 pub mod store;
 pub mod supervisor;
 pub mod wire;
-
-#[doc(hidden)]
-pub use tokio as __tokio;
