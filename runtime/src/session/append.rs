@@ -311,7 +311,12 @@ impl Session {
             Gate::Ready(generation) => self.become_ready(now, &generation),
             Gate::Prompt(generation, message) => self.write_prompt(now, &generation, &message),
             Gate::Reply(generation, frame) => self.write_reply(&generation, frame),
-            Gate::Gone(generation) => self.forget_child(&generation),
+            Gate::Gone(generation) => {
+                let ended = self.child_of(&generation).map(|child| child.proven_end());
+                self.forget_child(&generation);
+                // Whoever closed after the last proof was on its way has it now.
+                self.answer_closers(now, ended);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::machine::Session;
 use super::turn::{EndedTurn, OpenTurn};
 use crate::failure::FailureFact;
 use crate::ids::{AgentSessionId, Fence, Generation, ItemKey, MessageId, SpawnToken};
-use crate::journal::StopReason;
+use crate::journal::{EndedAnswer, RootProof, StopReason, TreeProof};
 use crate::limits::STDERR_TAIL_CHARS_MAX;
 use crate::platform::{ChildIdentity, Exit, Moment, Mono, Survivor};
 use crate::status::{ChildPhase, ChildRef};
@@ -237,6 +237,17 @@ impl Child {
     /// The root is gone, and somebody it left cannot be ended.
     pub(super) fn tree_resists(&self) -> bool {
         self.exit_recorded && matches!(self.tree, Tree::Swept { empty: false, .. })
+    }
+
+    /// How it ended, of a child whose last proof is on its way to the disk.
+    pub(super) fn proven_end(&self) -> EndedAnswer {
+        let tree = match self.tree {
+            // It would not have been let go otherwise.
+            Tree::Swept { empty: false, .. } => TreeProof::Left,
+            _ => TreeProof::Gone,
+        };
+        let how = self.root.map_or(EndedHow::NeverStarted, |root| root.how);
+        EndedAnswer { how: Some(how), root: RootProof::Exited, tree }
     }
 
     pub(super) fn is_requested(&self) -> bool {

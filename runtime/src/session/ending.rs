@@ -481,7 +481,7 @@ impl Session {
         self.answer_closers(now, Some(closed));
     }
 
-    fn answer_closers(&mut self, now: Moment, ended: Option<EndedAnswer>) {
+    pub(super) fn answer_closers(&mut self, now: Moment, ended: Option<EndedAnswer>) {
         let ended = ended.unwrap_or(EndedAnswer {
             how: None,
             root: RootProof::Exited,
