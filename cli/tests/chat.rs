@@ -1,7 +1,5 @@
 //! Conversations, as a person or a script holds them.
 
-#![expect(clippy::disallowed_types, reason = "a harness of real processes")]
-
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -117,9 +115,9 @@ fn ctrl_c_stops_a_turn_and_at_rest_it_closes() {
     read_to("the turn ended in cancellation");
     // The session goes on in a new child that reopened it.
     writeln!(stdin, "finish").expect("typed");
-    let mut finished = [0; 9];
+    let mut finished = [0; 10];
     stdout.read_exact(&mut finished).expect("the agent answers");
-    assert_eq!(&finished, b"finished\n");
+    assert_eq!(&finished, b"\nfinished\n");
     interrupt(&chat);
     read_to("[end] the journal is kept");
     assert_eq!(chat.wait().expect("it ends").code(), Some(0));
