@@ -127,7 +127,7 @@ impl Conversation {
         loop {
             match self.event(true).await {
                 Event::Asked(_) | Event::Typed(Typed::End) => {
-                    self.screen.end_line();
+                    self.screen.invite("\n");
                     return None;
                 }
                 Event::Typed(Typed::Line(line)) if line.trim().is_empty() => {
