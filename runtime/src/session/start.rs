@@ -48,7 +48,7 @@ impl Session {
         ChildSpec {
             argv: agent.command.clone(),
             cwd: self.record.workspace.clone(),
-            set_env: agent.pin_env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            set_env: agent.pinned().into_iter().collect(),
             drop_env: agent.drop_env.clone(),
             token,
             ladder: self.policy.ladder.clone().with_eof_grace_ms(agent.eof_grace_ms),
