@@ -79,6 +79,9 @@ pub struct Chat {
     /// A built-in agent definition by name, or one of your own in a JSON file.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "persona")]
     pub agent: Option<String>,
+    /// A value that the definition asks for, as `agent_dir=/home/me/.omp/agent`; may be given several times.
+    #[arg(long = "value", value_name = "NAME=VALUE", value_parser = named_value, requires = "agent")]
+    pub values: Vec<(String, String)>,
     /// Which scripted agent to talk to (`moored fake-agent --list` names them) [default: echo].
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub persona: Option<String>,
@@ -183,6 +186,12 @@ pub struct Sweep {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
+}
+
+fn named_value(typed: &str) -> Result<(String, String), String> {
+    let named = typed.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = named.ok_or_else(|| "give it as NAME=VALUE".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn seeds(typed: &str) -> Result<Range<u64>, String> {

@@ -1,5 +1,7 @@
 //! Conversations, as a person or a script holds them.
 
+#![expect(clippy::disallowed_methods, reason = "a harness of real processes: looks at their files")]
+
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -161,9 +163,16 @@ fn each_line_of_json_is_an_event() {
 fn an_agent_may_be_described_in_a_file() {
     let place = Place::new();
     let command = serde_json::json!([MOORED, "fake-agent", "--persona", "echo"]);
-    let definition = serde_json::json!({ "name": "mine", "command": command }).to_string();
-    let file = place.file("mine.json", &definition);
-    let ran = place.run(&["chat", "--agent", &file, "--prompt", "hello"]);
+    let definition = serde_json::json!({
+        "name": "mine",
+        "command": command,
+        "values": { "home": { "about": "Where it keeps its sessions.", "kind": "absolute_path" } },
+        "pin_env": { "FAKE_AGENT_HOME": "{home}" },
+    });
+    let file = place.file("mine.json", &definition.to_string());
+    let home = format!("home={}", place.workspace().display());
+    let ran = place.run(&["chat", "--agent", &file, "--value", &home, "--prompt", "hello"]);
+    assert!(std::fs::read_dir(place.workspace()).expect("a folder").next().is_some(), "its file");
     assert_eq!((ran.status, ran.out.as_str()), (Some(0), "hello\n"), "{ran:?}");
     assert_eq!(place.sessions()[0]["agent"], "mine");
 }
