@@ -12,6 +12,7 @@ use moored::agent::AgentDefinition;
 
 use crate::args::Chat;
 use crate::fake_agent;
+use crate::words::clause;
 
 /// Who is talked to when nobody is named.
 const PERSONA_DEFAULT: &str = "echo";
@@ -27,6 +28,15 @@ pub fn choose(options: &Chat, store: &Path) -> anyhow::Result<AgentDefinition> {
         };
     };
     let mut agent = definition(named)?;
+    for (name, value) in &options.values {
+        agent = agent.with(name, value.as_str())?;
+    }
+    if let Some((name, asked)) = agent.values.iter().find(|(_, asked)| asked.value.is_none()) {
+        let about = clause(&asked.about);
+        bail!(
+            "the agent definition {named} asks for {name}; give it with --value {name}=... ({about})"
+        );
+    }
     if !options.command.is_empty() {
         agent.command.clone_from(&options.command);
     }
@@ -45,16 +55,22 @@ fn generic(command: Vec<String>) -> AgentDefinition {
 }
 
 fn definition(named: &str) -> anyhow::Result<AgentDefinition> {
+    if let Some(built_in) = AgentDefinition::builtin(named) {
+        return Ok(built_in);
+    }
     let text = match std::fs::read_to_string(named) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "there is no agent definition {named}, built-in or as a file; \
-             name a JSON file, or give the agent's command after --"
-        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let names: Vec<&str> = AgentDefinition::builtin_names().collect();
+            bail!(
+                "there is no agent definition {named}, built-in ({}) or as a JSON file; \
+                 name another, or give the agent's command after --",
+                names.join(", ")
+            )
+        }
         Err(error) => bail!("the agent definition {named} cannot be read ({error}); name another"),
     };
-    serde_json::from_str(&text)
-        .with_context(|| format!("the agent definition {named} cannot be used; correct it"))
+    AgentDefinition::parse(&text).with_context(|| format!("correct {named}"))
 }
 
 /// This very program, as a scripted agent. It keeps its sessions in the store, so that a Stop can be survived.
