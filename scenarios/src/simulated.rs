@@ -18,6 +18,9 @@ use crate::stage::{PlayError, Played, Stage, play};
 /// How long a commit of the simulated store takes at most, beyond a millisecond.
 const COMMIT_US_MAX: u64 = 8_000;
 
+/// How long a released supervisor has to exit: it has nothing left to do.
+const RELEASED_LEAVES_MS: u64 = 100;
+
 /// How a document is simulated.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatedRun {
@@ -79,14 +82,15 @@ async fn on_stage(document: Document, kernel: SharedKernel) -> Result<Played, Pl
     };
     let stage = Stage {
         document,
-        platform: Arc::new(host),
+        platform: Arc::new(host.clone()),
         store,
         command,
         workspace: "/work".to_owned(),
         home: "/home/agent".to_owned(),
     };
     let mut played = play(stage).await?;
-    // The oracle over the whole world: whatever was proven gone is gone.
+    // The oracle over the whole world: whatever was proven gone is gone. A released supervisor is given time to leave.
+    moored::platform::sleep_ms(&host, RELEASED_LEAVES_MS).await;
     let left: Vec<_> =
         world.processes().into_iter().filter(|p| p.token.is_some() && p.is_alive()).collect();
     let told = played.failures.iter().any(|f| f.contains("proven"));

@@ -154,7 +154,7 @@ impl Play {
             self.take_answer(answer).await;
         }
         if self.failures.is_empty() {
-            self.until(&open, "the session to come to rest", |v| is_at_rest(v)).await;
+            self.until(&open, "the session's rest", is_at_rest).await;
         }
         self.shut(&open).await;
         let statuses = open.view.get().statuses;
