@@ -112,7 +112,8 @@ struct Play {
 
 /// Plays the document to its end.
 pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
-    let wire = Arc::new(Wire::default());
+    let counts = |a: &Action| matches!(a.when, Some(Trigger::Updates(_)));
+    let wire = Arc::new(Wire::new(stage.document.actions.iter().any(counts)));
     let tapped: SharedPlatform =
         Arc::new(TappedPlatform::new(Arc::clone(&stage.platform), Arc::clone(&wire)));
     let config = HostConfig {
