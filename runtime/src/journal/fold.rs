@@ -422,7 +422,8 @@ impl Fold {
     }
 
     fn remove(&mut self, key: &ItemKey, revision: u64, touched: &mut Touched) {
-        if self.items.get(key).is_some_and(|i| i.revision >= revision) {
+        let gone = self.removed.get(key).copied().unwrap_or(0);
+        if gone >= revision || self.items.get(key).is_some_and(|i| i.revision >= revision) {
             return;
         }
         if let Some(item) = self.items.remove(key) {

@@ -154,11 +154,10 @@ impl Session {
             self.drop_gates(draft.gates);
             return;
         }
-        let mut seq = self.plan.cursor().seq;
+        let first = self.plan.cursor().seq + 1;
         let mut rows = Vec::with_capacity(draft.rows.len());
         let mut bytes = 0;
-        for kind in draft.rows {
-            seq += 1;
+        for (seq, kind) in (first..).zip(draft.rows) {
             bytes += weight(&kind);
             rows.push(Row {
                 v: ROW_VERSION,
