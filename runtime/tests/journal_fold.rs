@@ -203,13 +203,17 @@ proptest! {
     fn rows_read_back_are_the_rows_that_were_written(seeds in seeds()) {
         let (rows, _, _, fold) = history(&seeds, 1);
         let mut restored = Fold::new();
-        let mut touched = Touched::default();
+        let mut touched = Touched::unheard();
+        let mut planning = Fold::planning();
         for row in &rows {
+            planning.apply(row, &mut touched);
             let read = Row::parse(&row.to_text()).expect("a row of ours");
             prop_assert_eq!(&read, row);
             restored.apply(&read, &mut touched);
         }
         prop_assert_eq!(&restored, &fold);
+        prop_assert_eq!(restored.planning_copy(), planning);
+        prop_assert!(touched.is_empty());
     }
 
     #[test]
