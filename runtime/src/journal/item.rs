@@ -9,7 +9,7 @@ use crate::ids::{ItemKey, MessageId, TurnKey};
 use crate::limits::PAYLOAD_HEAD_BYTES_MAX;
 
 /// The body of one item at one revision.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemBody {
