@@ -161,6 +161,8 @@ pub(super) struct Child {
     /// It does not read, and even the reserve of its write queue is full.
     pub(super) stuck: bool,
     pub(super) stdout_ended: bool,
+    /// Nothing of its last words is still on its way.
+    pub(super) stderr_ended: bool,
     pub(super) failure: Option<FailureFact>,
     pub(super) ending: Option<Ending>,
     pub(super) root: Option<RootEnd>,
@@ -203,6 +205,7 @@ impl Child {
             stderr: String::new(),
             stuck: false,
             stdout_ended: false,
+            stderr_ended: false,
             failure: None,
             ending: None,
             root: None,

@@ -10,7 +10,7 @@ use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{ItemKey, MessageId, TurnKey, key};
 use crate::journal::{
     ApprovalBody, EndedAs, ItemBody, ItemRow, Mutation, Outcome, Resolution, RowKind, StatusBody,
-    TokenUsage, Tone, ToolStatus, TurnBody, TurnState, turn_item, user_item,
+    TokenUsage, Tone, ToolBody, ToolStatus, TurnBody, TurnState, turn_item, user_item,
 };
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATIONS_MAX, TURNS_REMEMBERED_MAX};
 use crate::platform::{Moment, Mono};
@@ -190,6 +190,9 @@ impl Session {
         };
         if body.state == TurnState::Running || body.state == TurnState::Unverifiable {
             let mut mutations = self.settle_tools(end.state);
+            if end.state == TurnState::Interrupted {
+                mutations.extend(self.prove_lost_tools(turn));
+            }
             mutations.extend(self.settle_asks(now));
             if let Some(fact) = &end.error {
                 mutations.push(self.error_row(&["error", turn.as_str()], Some(turn), fact.clone()));
@@ -226,6 +229,19 @@ impl Session {
             }
         }
         mutations
+    }
+
+    /// The calls of a turn that contact was lost with follow it when its end is proven (rule 2.7).
+    fn prove_lost_tools(&self, turn: &TurnKey) -> Vec<Mutation> {
+        let ended = self.child.iter().flat_map(|c| &c.ended).filter(|e| e.turn == *turn);
+        let proven = |item: &ItemKey| match self.plan.item(item).map(|i| &i.body) {
+            Some(ItemBody::Tool(tool)) if tool.ended_as == Some(EndedAs::Unverifiable) => {
+                let tool = ToolBody { ended_as: Some(EndedAs::Interrupted), ..tool.clone() };
+                Some(self.revise(item, ItemBody::Tool(tool)))
+            }
+            _ => None,
+        };
+        ended.flat_map(|e| e.tools.values()).filter_map(proven).collect()
     }
 
     /// A question that waits is cancelled with its turn (rule 2.3.4).
