@@ -32,6 +32,9 @@ pub(crate) fn check(document: &Document) -> Result<(), Fault> {
         return fault("id", "a message has an id");
     }
     if document.parity {
+        if document.simulation_only {
+            return fault("simulation_only", "parity is held natively too");
+        }
         if document.profile != Profile::Posix {
             return fault("profile", "parity is held on posix only");
         }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use moored::journal::SendMode;
 use moored::session::ladder::{EndedHow, Profile};
-use moored::status::Status;
+use moored::status::{ChildPhase, Status};
 use moored_fake_agents::{Script, persona};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,12 @@ pub struct Document {
     /// The canonical journals of a simulated and a native run are equal. Only causal triggers, only `posix`.
     #[serde(default)]
     pub parity: bool,
+    /// It takes longer than anybody waits for real processes, so it is played in simulation alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulation_only: bool,
+    /// The windows of `win32` may be played with the real processes of this system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub win32_natively: bool,
     /// The agent.
     pub agent: AgentSource,
     /// Fields of the agent's definition that differ from the generic one.
@@ -86,6 +92,8 @@ pub enum Trigger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
+    /// The child exists and has not proven its handshake.
+    ChildStarting,
     /// The child takes prompts.
     ChildReady,
     /// There is no child.
@@ -151,6 +159,15 @@ pub struct Expectations {
     /// The session's statuses, in this order; others may stand between.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<Status>,
+    /// Where the child stood, in this order; others may stand between.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<ChildPhase>,
+    /// Whether each Stop stopped something, in the order of the answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stops: Option<Vec<bool>>,
+    /// The run takes at least this long on its own clock: no window was cut short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasts_at_least_ms: Option<u64>,
     /// Every method the host wrote, in this order and nothing else; a reply is written `reply`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<Vec<String>>,

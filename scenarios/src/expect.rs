@@ -28,6 +28,14 @@ pub(crate) fn unmet(expect: &Expectations, played: &Played) -> Vec<String> {
     if !expect.statuses.iter().all(|wanted| rest.any(|s| s == wanted)) {
         unmet.push(format!("the statuses were {:?}, not {:?}", played.statuses, expect.statuses));
     }
+    let mut rest = played.phases.iter();
+    if !expect.phases.iter().all(|wanted| rest.any(|p| p == wanted)) {
+        unmet.push(format!("the child was {:?}, not {:?}", played.phases, expect.phases));
+    }
+    if let Some(least) = expect.lasts_at_least_ms.filter(|ms| played.took_ms < *ms) {
+        unmet.push(format!("the run took {} ms, less than {least}", played.took_ms));
+    }
+    compare("the Stops stopped", expect.stops.as_ref(), &played.stops, &mut unmet);
     compare("the host wrote", expect.wire.as_ref(), &played.wire, &mut unmet);
     compare("the refusals were", expect.refused.as_ref(), &played.refused, &mut unmet);
     compare("the children ended", expect.ends.as_ref(), &ends(&played.rows), &mut unmet);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use moored::platform::native::{Native, SupervisorProgram};
+use moored::session::ladder::Profile;
 use moored::store::SharedStore;
 use moored::store::sqlite::SqliteStore;
 
@@ -27,6 +28,19 @@ pub struct NativeRun {
 
 /// Plays `document` with real processes.
 pub fn play_native(document: &Document, run: &NativeRun) -> Result<Played, PlayError> {
+    if document.profile == Profile::Win32 && !document.win32_natively {
+        return Err(PlayError::Unplayable(format!(
+            "{} plays the windows of win32, which this system lacks; set \"win32_natively\" to play them with its own \
+             processes",
+            document.name
+        )));
+    }
+    if document.simulation_only {
+        return Err(PlayError::Unplayable(format!(
+            "{} is played in simulation only (\"simulation_only\")",
+            document.name
+        )));
+    }
     let fresh = match &run.state_dir {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(setup)?),

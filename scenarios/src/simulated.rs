@@ -18,8 +18,8 @@ use crate::stage::{PlayError, Played, Stage, play};
 /// How long a commit of the simulated store takes at most, beyond a millisecond.
 const COMMIT_US_MAX: u64 = 8_000;
 
-/// How long a released supervisor has to exit: it has nothing left to do.
-const RELEASED_LEAVES_MS: u64 = 100;
+/// How long a supervisor takes at most to leave once it is released.
+const SUPERVISOR_LEAVES_US: u64 = 1_000_000;
 
 /// How a document is simulated.
 #[derive(Clone, Debug, Default)]
@@ -89,8 +89,9 @@ async fn on_stage(document: Document, kernel: SharedKernel) -> Result<Played, Pl
         home: "/home/agent".to_owned(),
     };
     let mut played = play(stage).await?;
-    // The oracle over the whole world: whatever was proven gone is gone. A released supervisor is given time to leave.
-    moored::platform::sleep_ms(&host, RELEASED_LEAVES_MS).await;
+    // A released supervisor needs a moment to be gone.
+    world.kernel().sleep_us(SUPERVISOR_LEAVES_US).await;
+    // The oracle over the whole world: whatever was proven gone is gone.
     let left: Vec<_> =
         world.processes().into_iter().filter(|p| p.token.is_some() && p.is_alive()).collect();
     let told = played.failures.iter().any(|f| f.contains("proven"));
@@ -130,6 +131,8 @@ impl Played {
             wire: Vec::new(),
             frames: Vec::new(),
             statuses: Vec::new(),
+            phases: Vec::new(),
+            stops: Vec::new(),
             refused: Vec::new(),
             starts: 0,
             failures: vec![words],

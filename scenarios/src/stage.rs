@@ -37,8 +37,12 @@ pub struct Played {
     pub frames: Vec<String>,
     /// The session's statuses, in order.
     pub statuses: Vec<Status>,
+    /// Where the child stood, in order.
+    pub phases: Vec<ChildPhase>,
     /// Published names of what was refused, in order.
     pub refused: Vec<String>,
+    /// Whether each Stop stopped something, in the order of the answers.
+    pub stops: Vec<bool>,
     /// How many children were asked for.
     pub starts: u64,
     /// What does not hold: empty when everything does.
@@ -92,7 +96,20 @@ struct View {
     timeline: Timeline,
     summary: Option<Summary>,
     statuses: Vec<Status>,
+    phases: Vec<ChildPhase>,
 }
+
+/// What a call is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answered {
+    Done,
+    /// A message waits under this id.
+    Sent(MessageId),
+    /// Whether a Stop stopped something.
+    Stopped(bool),
+}
+
+type Answer = Task<Result<Answered, String>>;
 
 struct Open {
     host: Host,
@@ -106,8 +123,9 @@ struct Play {
     wire: Arc<Wire>,
     config: HostConfig,
     refused: Vec<String>,
+    stops: Vec<bool>,
     failures: Vec<String>,
-    answers: Vec<Task<Result<(), String>>>,
+    answers: Vec<Answer>,
 }
 
 /// Plays the document to its end.
@@ -128,6 +146,7 @@ pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
         wire,
         config,
         refused: Vec::new(),
+        stops: Vec::new(),
         failures: Vec::new(),
         answers: Vec::new(),
     };
@@ -152,29 +171,27 @@ impl Play {
             self.act(&open, &action).await;
         }
         for answer in std::mem::take(&mut self.answers) {
-            self.take_answer(answer).await;
+            self.take_answer(&open, answer).await;
         }
         if self.failures.is_empty() {
             self.until(&open, "the session's rest", is_at_rest).await;
         }
         self.shut(&open).await;
-        let statuses = open.view.get().statuses;
-        self.finish(began, statuses).await
+        let view = open.view.get();
+        self.finish(began, view).await
     }
 
-    async fn finish(
-        self,
-        began: moored::platform::Mono,
-        statuses: Vec<Status>,
-    ) -> Result<Played, PlayError> {
+    async fn finish(self, began: moored::platform::Mono, view: View) -> Result<Played, PlayError> {
         let stored = self.stage.store.rows(SessionId::from(SESSION)).await?;
         let mut played = Played {
             canonical: canonical(&stored.rows),
             rows: stored.rows,
             wire: self.wire.methods(),
             frames: self.wire.written(),
-            statuses,
+            statuses: view.statuses,
+            phases: view.phases,
             refused: self.refused,
+            stops: self.stops,
             starts: self.wire.starts(),
             failures: self.failures,
             took_ms: u64::try_from(self.stage.platform.now().since(began).as_millis())
@@ -286,16 +303,17 @@ impl Play {
                     text: text.clone(),
                     mode: *mode,
                 };
+                let message = send.message_id.clone();
                 let sent = host.send(&session, send, context);
                 spawn(platform, "send", async move {
-                    sent.await.map(drop).map_err(|r| r.code.name().to_owned())
+                    sent.await.map(|_| Answered::Sent(message)).map_err(name)
                 })
             }
             Act::Stop { turn } => {
                 let stopped =
                     host.stop(&session, Stop { turn: turn.as_deref().map(TurnKey::from) }, context);
                 spawn(platform, "stop", async move {
-                    stopped.await.map(drop).map_err(|r| r.code.name().to_owned())
+                    stopped.await.map(|s| Answered::Stopped(s.cancelled)).map_err(name)
                 })
             }
             Act::Answer { option } => {
@@ -306,13 +324,13 @@ impl Play {
                 };
                 let answered = host.answer(&session, answer, context);
                 spawn(platform, "answer", async move {
-                    answered.await.map(drop).map_err(|r| r.code.name().to_owned())
+                    answered.await.map(|_| Answered::Done).map_err(name)
                 })
             }
             Act::Close => {
                 let closed = host.close(&session, context);
                 spawn(platform, "close", async move {
-                    closed.await.map(drop).map_err(|r| r.code.name().to_owned())
+                    closed.await.map(|_| Answered::Done).map_err(name)
                 })
             }
             Act::Reopen | Act::Wait => return,
@@ -320,13 +338,19 @@ impl Play {
         if action.unanswered {
             self.answers.push(answer);
         } else {
-            self.take_answer(answer).await;
+            self.take_answer(open, answer).await;
         }
     }
 
-    async fn take_answer(&mut self, answer: Task<Result<(), String>>) {
+    async fn take_answer(&mut self, open: &Open, answer: Answer) {
         match timeout(self.stage.platform.as_ref(), TRIGGER_MS_MAX, answer).await {
-            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Ok(Answered::Done))) => {}
+            Ok(Ok(Ok(Answered::Stopped(stopped)))) => self.stops.push(stopped),
+            Ok(Ok(Ok(Answered::Sent(message)))) => {
+                // What waits for the newest message must not look at an older one: the feed may lag behind the answer.
+                let words = format!("the message {message} to be in the feed");
+                self.until(open, &words, move |v| v.timeline.submission(&message).is_some()).await;
+            }
             Ok(Ok(Err(refused))) => self.refused.push(refused),
             Ok(Err(fault)) => self.failures.push(fault.to_string()),
             Err(_) => {
@@ -378,6 +402,10 @@ impl View {
         if let Some(status) = status.filter(|s| self.statuses.last() != Some(s)) {
             self.statuses.push(status);
         }
+        let phase = summary.as_ref().and_then(|s| s.host_execution_phase);
+        if let Some(phase) = phase.filter(|p| self.phase() != Some(*p)) {
+            self.phases.push(phase);
+        }
         self.summary = summary;
     }
 
@@ -390,6 +418,10 @@ fn caller() -> CallerId {
     CallerId::from("scenario")
 }
 
+fn name(refused: moored::failure::RefusedOperation) -> String {
+    refused.code.name().to_owned()
+}
+
 fn has_happened(view: &View, event: Moment) -> bool {
     let timeline = &view.timeline;
     let turn = || {
@@ -399,6 +431,7 @@ fn has_happened(view: &View, event: Moment) -> bool {
         })
     };
     match event {
+        Moment::ChildStarting => view.phase() == Some(ChildPhase::Starting),
         Moment::ChildReady => view.phase() == Some(ChildPhase::Ready),
         Moment::ChildGone => view.summary.is_some() && view.phase().is_none(),
         Moment::Rest => is_at_rest(view),

@@ -122,17 +122,14 @@ impl Child {
         self.reports = Some(spawned.reports);
     }
 
-    /// New bytes of its stderr; pending for ever once it has ended.
-    pub(super) fn poll_stderr(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+    /// New bytes of its stderr, `None` at its end; pending for ever after that.
+    pub(super) fn poll_stderr(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let Some(grown) = &mut self.stderr else { return Poll::Pending };
-        match grown.poll_recv(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(())) => Poll::Ready(self.stderr_tail.take()),
-            Poll::Ready(None) => {
-                self.stderr = None;
-                Poll::Pending
-            }
+        let told = std::task::ready!(grown.poll_recv(cx));
+        if told.is_none() {
+            self.stderr = None;
         }
+        Poll::Ready(told.map(|()| self.stderr_tail.take()))
     }
 
     /// Queues a frame behind the earlier ones. After a failed write nothing more goes out; the failure was told.

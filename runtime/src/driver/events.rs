@@ -37,6 +37,8 @@ pub(super) enum Event {
     StdoutEnd(Generation),
     /// It complained.
     Stderr(Generation, Vec<u8>),
+    /// Its stderr ended.
+    StderrEnd(Generation),
     /// A watcher that lagged asks for the whole.
     Watcher(usize),
 }
@@ -153,7 +155,11 @@ fn poll_data(task: &mut SessionTask, cx: &mut Context<'_>) -> Poll<Event> {
             });
         }
         if let Poll::Ready(bytes) = child.poll_stderr(cx) {
-            return Poll::Ready(Event::Stderr(generation.clone(), bytes));
+            let generation = generation.clone();
+            return Poll::Ready(match bytes {
+                Some(bytes) => Event::Stderr(generation, bytes),
+                None => Event::StderrEnd(generation),
+            });
         }
     }
     Poll::Pending

@@ -203,6 +203,7 @@ impl SessionTask {
             }
             Event::StdoutEnd(generation) => session.handle_stdout_end(now, &generation),
             Event::Stderr(generation, bytes) => session.handle_stderr(now, &generation, &bytes),
+            Event::StderrEnd(generation) => session.handle_stderr_end(now, &generation),
             Event::Watcher(index) => {
                 let snapshot = WatchFrame::Snapshot(session.snapshot());
                 if !self.watchers[index].push_snapshot(snapshot) {

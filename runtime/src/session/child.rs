@@ -175,6 +175,8 @@ pub(super) struct Child {
     pub(super) stdout_ended: bool,
     /// Contact was lost: nothing more that it says is taken (rule 1.5.2).
     pub(super) cut_off: bool,
+    /// Nothing of its last words is still on its way.
+    pub(super) stderr_ended: bool,
     pub(super) failure: Option<FailureFact>,
     pub(super) ending: Option<Ending>,
     pub(super) root: Option<RootEnd>,
@@ -221,6 +223,7 @@ impl Child {
             stuck: false,
             stdout_ended: false,
             cut_off: false,
+            stderr_ended: false,
             failure: None,
             ending: None,
             root: None,

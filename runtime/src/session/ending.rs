@@ -316,21 +316,23 @@ impl Session {
         self.break_connection(now);
     }
 
-    /// Somebody left on purpose holds the agent's stdout.
+    /// Somebody left on purpose holds the agent's stdout or stderr.
     pub(super) fn give_up_stdout(&mut self, now: Moment) {
         if let Some(child) = self.child.as_mut().filter(|c| c.root.is_some()) {
             child.stdout_ended = true;
+            child.stderr_ended = true;
             self.settle_exit(now);
         }
     }
 
-    /// The root is gone and its stdout is read to the end: everything that ends with the child is written, once, in one
+    /// The root is gone and its stdout and stderr are read to the end: everything that ends with the child is written, once, in one
     /// unit, and the lease is released (rules 2.7, 6.12.1).
     pub(super) fn settle_exit(&mut self, now: Moment) {
         let Some(child) = self.child.as_ref() else {
             return;
         };
-        let Some(root) = child.root.filter(|_| child.stdout_ended && !child.exit_recorded) else {
+        let is_heard = child.stdout_ended && child.stderr_ended;
+        let Some(root) = child.root.filter(|_| is_heard && !child.exit_recorded) else {
             return;
         };
         self.timers.clear(Timer::StdoutDrain);

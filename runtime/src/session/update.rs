@@ -71,6 +71,15 @@ impl Session {
         }
     }
 
+    /// The child's stderr has ended: what it said of its own end is all here.
+    pub fn handle_stderr_end(&mut self, now: Moment, generation: &Generation) {
+        if let Some(child) = self.child_of(generation) {
+            child.stderr_ended = true;
+            self.settle_exit(now);
+            self.advance(now);
+        }
+    }
+
     pub(super) fn handle_event(&mut self, now: Moment, event: Event<'_>) {
         match event {
             Event::TextChunk { session, role, text, message_id } => {

@@ -8,7 +8,7 @@ use crate::failure::{FailureCode, RefusalCode};
 use crate::journal::{
     ChildRow, ItemBody, Outcome, RootProof, RowKind, SubmissionState, TreeProof, TurnState,
 };
-use crate::platform::{Exit, SpawnError};
+use crate::platform::{Exit, Report, SpawnError};
 use crate::session::Answer;
 use crate::session::ladder::EndedHow;
 use crate::status::{ChildPhase, Status};
@@ -117,6 +117,20 @@ fn t02_an_agent_that_never_answers_initialize_stays_starting() {
     assert_eq!(rig.summary().status, Some(Status::Working));
     assert_eq!(rig.lines(), [""; 0]);
     assert!(!rig.stdin_closed);
+}
+
+#[test]
+fn the_last_words_of_an_agent_are_waited_for_when_its_stdout_ends_first() {
+    let mut rig = Rig::working("hello");
+    let generation = rig.generation.clone();
+    rig.session.handle_report(rig.now, &generation, Report::Exited { exit: Exit::Code(1) });
+    rig.session.handle_stdout_end(rig.now, &generation);
+    rig.settle();
+    assert_eq!(rig.lines(), [""; 0], "stderr is still read");
+    rig.session.handle_stderr(rig.now, &generation, b"fatal: out of cheese\n");
+    rig.session.handle_stderr_end(rig.now, &generation);
+    rig.settle();
+    assert!(rig.lines()[0].contains("fatal: out of cheese"));
 }
 
 #[test]

@@ -329,12 +329,13 @@ impl Rig {
         self.reply(&prompt, result);
     }
 
-    /// The root exits and its stdout ends.
+    /// The root exits, its stdout and its stderr end.
     pub(super) fn exits(&mut self, exit: Exit) {
         let generation = self.generation.clone();
         self.session.handle_report(self.now, &generation, Report::Exited { exit });
         self.settle();
         self.session.handle_stdout_end(self.now, &generation);
+        self.session.handle_stderr_end(self.now, &generation);
         self.settle();
         self.swept(true);
     }

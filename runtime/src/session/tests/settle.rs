@@ -127,6 +127,7 @@ fn t22_a_broken_connection_leaves_calls_unverifiable_and_the_proof_revises_them(
     assert_eq!(rig.lines().len(), 0, "no row before the proof");
     rig.exits(crate::platform::Exit::Signal(15));
     assert_eq!(rig.last_turn().state, TurnState::Interrupted);
+    assert_eq!(tools(&rig)[0].ended_as, Some(EndedAs::Interrupted), "calls follow their turn");
     assert_eq!(rig.last_turn().outcome, None);
     assert_eq!(rig.lines().len(), 1);
 }
