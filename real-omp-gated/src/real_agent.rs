@@ -68,8 +68,9 @@ impl RealAgent {
         match Self::find_or_install(kind) {
             Ok(agent) => Some(agent),
             Err(skipped) if Wish::from_environment() == Wish::UseIfPresent => {
+                // In one write: tests that run beside each other must not break each other's line.
                 // Nothing to be done for a reader whose stderr is closed.
-                writeln!(io::stderr(), "{skipped}").ok();
+                io::stderr().write_all(format!("{skipped}\n").as_bytes()).ok();
                 None
             }
             Err(skipped) => panic!("{WISH_VARIABLE} asks for real agents, but {skipped}"),

@@ -19,3 +19,6 @@ pub mod status;
 pub mod store;
 pub mod supervisor;
 pub mod wire;
+
+#[doc(hidden)]
+pub use digest::sha256_hex as digest_hex;

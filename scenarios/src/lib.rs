@@ -1,1 +1,31 @@
-//! Under construction.
+//! Scenario documents: an agent, what a person does, and what must come of it.
+//!
+//! One document is played in simulation, over as many seeds as wanted, or with real processes and real pipes. The
+//! player is the same code on both: it drives the library's own `Host` and sees what a client sees. What a run leaves is
+//! its journal; the [canonical] form of it is what a simulated and a native run must agree on.
+
+#[cfg(not(madsim))]
+compile_error!(
+    "moored-scenarios needs --cfg madsim from .cargo/config.toml; an exported RUSTFLAGS (even an empty one) or another \
+     working directory replaces it"
+);
+
+mod agent_body;
+mod builtin;
+pub mod canonical;
+mod check;
+pub mod document;
+mod expect;
+#[cfg(feature = "native")]
+mod native;
+mod simulated;
+mod stage;
+pub mod sweep;
+mod tap;
+
+pub use builtin::builtin;
+pub use document::{Document, DocumentError};
+#[cfg(feature = "native")]
+pub use native::{NativeRun, play_native};
+pub use simulated::{SimulatedRun, play_simulated};
+pub use stage::{PlayError, Played};

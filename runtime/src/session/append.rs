@@ -153,20 +153,18 @@ impl Session {
             self.drop_gates(draft.gates);
             return;
         }
-        let mut rows = Vec::with_capacity(draft.rows.len());
-        let mut bytes = 0;
-        for (seq, kind) in (self.plan.cursor().seq + 1..).zip(draft.rows) {
-            bytes += weight(&kind);
-            rows.push(Row {
-                v: ROW_VERSION,
-                epoch: self.record.epoch.clone(),
-                seq,
-                fence: self.record.lease.fence,
-                at_ms: now.wall_ms,
-                recovered: draft.recovered,
-                kind,
-            });
-        }
+        let last = self.plan.cursor().seq;
+        let bytes = draft.rows.iter().map(weight).sum();
+        let row = |(seq, kind)| Row {
+            v: ROW_VERSION,
+            epoch: self.record.epoch.clone(),
+            seq,
+            fence: self.record.lease.fence,
+            at_ms: now.wall_ms,
+            recovered: draft.recovered,
+            kind,
+        };
+        let rows: Vec<Row> = (last + 1..).zip(draft.rows).map(row).collect();
         let mut touched = Touched::default();
         for row in &rows {
             self.plan.apply(row, &mut touched);

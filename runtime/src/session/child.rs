@@ -148,6 +148,8 @@ pub(super) struct Child {
     pub(super) auth_method: Option<String>,
     pub(super) authenticated: bool,
     pub(super) agent_session: Option<AgentSessionId>,
+    /// It was loaded, and no prompt has been written since: what it says of the conversation is replay (rule 7.2.5).
+    pub(super) replaying: bool,
     /// Frames of a session the host does not know yet (rule 1.2.8).
     pub(super) early: VecDeque<wire::Event<'static>>,
     pub(super) asks: BTreeMap<wire::RequestId, Ask>,
@@ -193,6 +195,7 @@ impl Child {
             auth_method: None,
             authenticated: false,
             agent_session: None,
+            replaying: false,
             early: VecDeque::new(),
             asks: BTreeMap::new(),
             prompt: None,

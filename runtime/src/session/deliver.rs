@@ -171,12 +171,12 @@ impl Session {
         message: &MessageId,
     ) {
         let Some(child) = self.child_of(generation) else {
-            self.withhold(message);
+            self.withhold(now, message);
             return;
         };
         if child.dispatching.take().is_none() || !child.is_ready() {
             // A Stop or an end overtook it: it never left, and runs as its own turn later (decision D24).
-            self.withhold(message);
+            self.withhold(now, message);
             return;
         }
         let Some(session) = child.agent_session.clone() else {
@@ -198,19 +198,35 @@ impl Session {
             self.reject(now, message, FailureFact::new(FailureCode::MessageTooLarge));
             return;
         };
+        child.replaying = false;
         child.prompt = Some(Prompt { message: message.clone(), accepted: false, cancelled: None });
         self.write(frame, wire::write_queue::FrameKind::Request);
         self.open_prompt_turn(now, message);
         self.steer(now);
     }
 
-    fn withhold(&mut self, message: &MessageId) {
+    /// The frame of a recorded handover never left. It runs as its own turn on the next child (decision D24), unless
+    /// there will be none: then it is proven not to have been delivered.
+    fn withhold(&mut self, now: Moment, message: &MessageId) {
         let unsettled = self
             .plan
             .submission(message)
             .is_some_and(|s| s.view.state == SubmissionState::HandedOver);
-        if unsettled && self.life == Life::Open {
-            self.withheld = Some(message.clone());
+        if !unsettled {
+            return;
+        }
+        match self.abandons() {
+            None => self.withheld = Some(message.clone()),
+            Some(code) => self.reject(now, message, FailureFact::new(code)),
+        }
+    }
+
+    /// Why nothing more is delivered, for the messages that wait.
+    pub(super) fn abandons(&self) -> Option<FailureCode> {
+        match self.life {
+            Life::Open => None,
+            Life::Closed => Some(FailureCode::ChatClosed),
+            Life::Quitting | Life::ReadOnly => Some(FailureCode::HostStopped),
         }
     }
 

@@ -73,8 +73,8 @@ impl Session {
 
     /// What is queued is never blamed on the agent (rule 3.9.2).
     fn abandon_queued(&mut self, code: FailureCode) -> Vec<RowKind> {
-        self.withheld = None;
-        let queued: Vec<_> = self.plan.queued().cloned().collect();
+        let withheld = self.withheld.take();
+        let queued: Vec<_> = withheld.into_iter().chain(self.plan.queued().cloned()).collect();
         queued
             .iter()
             .map(|m| RowKind::Dispatch(super::deliver::rejection(m, FailureFact::new(code))))

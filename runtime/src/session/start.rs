@@ -214,6 +214,7 @@ impl Session {
             Opening::Resume(session) => wire::encode::session_resume(id, session.as_str(), &cwd),
             Opening::Load(session) => wire::encode::session_load(id, session.as_str(), &cwd),
         };
+        child.replaying = matches!(opening, Opening::Load(_));
         child.phase = Phase::Opening(opening);
         child.early.clear();
         if let Ok(frame) = frame {

@@ -307,3 +307,32 @@ fn a_crash_before_any_event_of_the_turn_leaves_the_send_unknown_and_nothing_is_s
     rig.pass_ms(60_000);
     assert_eq!(rig.spawns.len(), 1, "never resolved by sending again (invariant 3)");
 }
+
+#[test]
+fn history_that_is_repeated_behind_the_answer_to_a_load_makes_no_rows_either() {
+    let mut rig = Rig::ready();
+    rig.exits(Exit::Code(0));
+    rig.commits = false;
+    rig.send("m2", "again");
+    while rig.frames.is_empty() {
+        rig.commit_one();
+    }
+    let initialize = rig.expect("initialize");
+    rig.reply(
+        &initialize,
+        json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}}),
+    );
+    let load = rig.expect("session/load");
+    rig.reply(&load, json!(null));
+    rig.commit_one();
+    let turns = rig.turns().len();
+    rig.chunk("replayed");
+    rig.tool("old", "completed");
+    rig.commit_all();
+    rig.commits = true;
+    rig.expect("session/prompt");
+    assert_eq!(rig.turns().len(), turns + 1, "only the prompt's own turn");
+    rig.chunk("live");
+    rig.pass_ms(20);
+    assert_eq!(rig.summary().last_assistant_message.as_deref(), Some("live"));
+}

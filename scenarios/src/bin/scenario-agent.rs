@@ -1,0 +1,6 @@
+//! The scripted agent as a program, for the native player.
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    moored_fake_agents::main_with_args(std::env::args_os().skip(1))
+}

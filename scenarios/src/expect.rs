@@ -1,0 +1,63 @@
+//! What a document expects, held against what a run left.
+
+use moored::journal::{ChildRow, Row, RowKind};
+use moored::session::ladder::EndedHow;
+
+use crate::document::Expectations;
+use crate::stage::Played;
+
+/// Every expectation that is not met, in words.
+pub(crate) fn unmet(expect: &Expectations, played: &Played) -> Vec<String> {
+    let mut unmet = Vec::new();
+    let lines: Vec<_> = played.canonical.lines().collect();
+    let mut rest = lines.iter();
+    for wanted in &expect.journal {
+        if !rest.any(|line| line.starts_with(wanted.as_str())) {
+            unmet.push(format!(
+                "the journal has no line that starts with {wanted:?} (in this place)"
+            ));
+            break;
+        }
+    }
+    for unwanted in &expect.journal_without {
+        if let Some(line) = lines.iter().find(|l| l.contains(unwanted.as_str())) {
+            unmet.push(format!("the journal has {line:?}, which contains {unwanted:?}"));
+        }
+    }
+    let mut rest = played.statuses.iter();
+    if !expect.statuses.iter().all(|wanted| rest.any(|s| s == wanted)) {
+        unmet.push(format!("the statuses were {:?}, not {:?}", played.statuses, expect.statuses));
+    }
+    compare("the host wrote", expect.wire.as_ref(), &played.wire, &mut unmet);
+    compare("the refusals were", expect.refused.as_ref(), &played.refused, &mut unmet);
+    compare("the children ended", expect.ends.as_ref(), &ends(&played.rows), &mut unmet);
+    compare("the survivors were", expect.survivors.as_ref(), &survivors(&played.rows), &mut unmet);
+    unmet
+}
+
+fn compare<T: PartialEq + std::fmt::Debug>(
+    words: &str,
+    wanted: Option<&T>,
+    found: &T,
+    unmet: &mut Vec<String>,
+) {
+    if let Some(wanted) = wanted.filter(|w| *w != found) {
+        unmet.push(format!("{words} {found:?}, not {wanted:?}"));
+    }
+}
+
+fn ends(rows: &[Row]) -> Vec<EndedHow> {
+    let how = |row: &Row| match &row.kind {
+        RowKind::Child(ChildRow::Exited { how, .. }) => Some(*how),
+        _ => None,
+    };
+    rows.iter().filter_map(how).collect()
+}
+
+fn survivors(rows: &[Row]) -> usize {
+    let count = |row: &Row| match &row.kind {
+        RowKind::Child(ChildRow::Settled { survivors, .. }) => survivors.len(),
+        _ => 0,
+    };
+    rows.iter().map(count).sum()
+}

@@ -1,0 +1,460 @@
+//! The stage: plays a document through the library's `Host`, on whatever platform and store it is given.
+
+use std::sync::Arc;
+
+use moored::driver::{Host, HostConfig, OpenError, WatchFrame};
+use moored::host::{NewSession, PermissionAnswer, Send, Stop};
+use moored::ids::{CallerId, MessageId, SessionId, TurnKey};
+use moored::journal::{
+    ItemBody, Resolution, Role, Row, SubmissionState, Timeline, ToolStatus, TurnState,
+};
+use moored::platform::{SharedPlatform, Task, Watched, sleep_ms, spawn, timeout};
+use moored::session::Policy;
+use moored::status::{ChildPhase, Status, StatusFrame, Summary};
+use moored::store::{SharedStore, StoreError};
+
+use crate::canonical::canonical;
+use crate::document::{Act, Action, Document, Moment, Trigger};
+use crate::expect;
+use crate::tap::{TappedPlatform, Wire};
+
+/// The one session of a scenario.
+pub(crate) const SESSION: &str = "s1";
+/// How long any trigger is waited for.
+const TRIGGER_MS_MAX: u64 = 60_000;
+
+/// What a run left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Played {
+    /// What a simulated and a native run agree on.
+    pub canonical: String,
+    /// The stored journal.
+    pub rows: Vec<Row>,
+    /// Methods the host wrote, in order; replies are `reply`.
+    pub wire: Vec<String>,
+    /// Frames the host wrote, in order.
+    pub frames: Vec<String>,
+    /// The session's statuses, in order.
+    pub statuses: Vec<Status>,
+    /// Published names of what was refused, in order.
+    pub refused: Vec<String>,
+    /// How many children were asked for.
+    pub starts: u64,
+    /// What does not hold: empty when everything does.
+    pub failures: Vec<String>,
+    /// Milliseconds the run took on its own clock.
+    pub took_ms: u64,
+    /// The trace's hash, of a simulated run.
+    pub trace_hash: Option<u64>,
+    /// The hash of the order of events alone, of a simulated run.
+    pub order_hash: Option<u64>,
+    /// Lines of the trace, where they were asked for.
+    pub trace: Vec<String>,
+}
+
+/// Why a document cannot be played.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlayError {
+    /// The simulation cannot be run.
+    #[error("{0}")]
+    Run(#[from] moored_sim::kernel::RunError),
+    /// The host does not open.
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    /// The store does not open.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The operating system refuses.
+    #[error("the scenario cannot be set up ({0})")]
+    Setup(String),
+    /// The document cannot be played in this way.
+    #[error("{0}")]
+    Unplayable(String),
+}
+
+/// Where a document is played.
+pub(crate) struct Stage {
+    pub(crate) document: Document,
+    pub(crate) platform: SharedPlatform,
+    pub(crate) store: SharedStore,
+    /// Program and arguments of the agent.
+    pub(crate) command: Vec<String>,
+    pub(crate) workspace: String,
+    /// The agent's home.
+    pub(crate) home: String,
+}
+
+/// What a client of the session sees.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct View {
+    timeline: Timeline,
+    summary: Option<Summary>,
+    statuses: Vec<Status>,
+}
+
+struct Open {
+    host: Host,
+    view: Watched<View>,
+    feeds: [Task<()>; 2],
+}
+
+struct Play {
+    stage: Stage,
+    tapped: SharedPlatform,
+    wire: Arc<Wire>,
+    config: HostConfig,
+    refused: Vec<String>,
+    failures: Vec<String>,
+    answers: Vec<Task<Result<(), String>>>,
+}
+
+/// Plays the document to its end.
+pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
+    let wire = Arc::new(Wire::default());
+    let tapped: SharedPlatform =
+        Arc::new(TappedPlatform::new(Arc::clone(&stage.platform), Arc::clone(&wire)));
+    let config = HostConfig {
+        policy: Policy::stock(stage.document.profile),
+        check_invariants: true,
+        ..HostConfig::default()
+    };
+    let began = stage.platform.now();
+    let play = Play {
+        stage,
+        tapped,
+        wire,
+        config,
+        refused: Vec::new(),
+        failures: Vec::new(),
+        answers: Vec::new(),
+    };
+    play.run(began).await
+}
+
+impl Play {
+    async fn run(mut self, began: moored::platform::Mono) -> Result<Played, PlayError> {
+        let mut open = self.open().await?;
+        self.create(&open.host).await?;
+        open.watch(self.stage.platform.as_ref());
+        for (index, action) in self.stage.document.actions.clone().into_iter().enumerate() {
+            if !self.wait(&open, index, action.when.as_ref()).await {
+                break;
+            }
+            if action.act == Act::Reopen {
+                self.shut(&open).await;
+                open = self.open().await?;
+                open.watch(self.stage.platform.as_ref());
+                continue;
+            }
+            self.act(&open, &action).await;
+        }
+        for answer in std::mem::take(&mut self.answers) {
+            self.take_answer(answer).await;
+        }
+        if self.failures.is_empty() {
+            self.until(&open, "the session to come to rest", |v| is_at_rest(v)).await;
+        }
+        self.shut(&open).await;
+        let statuses = open.view.get().statuses;
+        self.finish(began, statuses).await
+    }
+
+    async fn finish(
+        self,
+        began: moored::platform::Mono,
+        statuses: Vec<Status>,
+    ) -> Result<Played, PlayError> {
+        let stored = self.stage.store.rows(SessionId::from(SESSION)).await?;
+        let mut played = Played {
+            canonical: canonical(&stored.rows),
+            rows: stored.rows,
+            wire: self.wire.methods(),
+            frames: self.wire.written(),
+            statuses,
+            refused: self.refused,
+            starts: self.wire.starts(),
+            failures: self.failures,
+            took_ms: u64::try_from(self.stage.platform.now().since(began).as_millis())
+                .unwrap_or(u64::MAX),
+            trace_hash: None,
+            order_hash: None,
+            trace: Vec::new(),
+        };
+        if let Some(fault) = stored.fault {
+            played.failures.push(format!("the journal does not read whole: {fault}"));
+        }
+        let unmet = expect::unmet(&self.stage.document.expect, &played);
+        played.failures.extend(unmet);
+        Ok(played)
+    }
+
+    async fn open(&self) -> Result<Open, PlayError> {
+        let host = Host::open_on(
+            Arc::clone(&self.tapped),
+            Arc::clone(&self.stage.store),
+            self.config.clone(),
+        )
+        .await?;
+        Ok(Open::new(host, self.stage.platform.as_ref()))
+    }
+
+    async fn create(&self, host: &Host) -> Result<(), PlayError> {
+        let mut agent = crate::check::definition(&self.stage.document, self.stage.command.clone())
+            .map_err(PlayError::Unplayable)?;
+        let home = moored_fake_agents::HOME_VARIABLE.to_owned();
+        agent.pin_env.entry(home).or_insert_with(|| self.stage.home.clone());
+        let new = NewSession {
+            id: SessionId::from(SESSION),
+            agent,
+            workspace: self.stage.workspace.clone(),
+        };
+        let context = host.call_context(caller());
+        host.create(new, context).await.map_err(|r| PlayError::Unplayable(r.sentence))
+    }
+
+    /// Ends the host as an embedder does. An end that is not proven is a failure of the run.
+    async fn shut(&mut self, open: &Open) {
+        if let Err(unproven) = open.host.shutdown().await {
+            self.failures.push(unproven.to_string());
+        }
+        open.feeds.iter().for_each(|feed| feed.abort_handle().abort());
+    }
+
+    async fn wait(&mut self, open: &Open, index: usize, when: Option<&Trigger>) -> bool {
+        let words = format!("what action {index} waits for ({when:?})");
+        match when {
+            None => true,
+            Some(Trigger::AfterMs(ms)) => {
+                sleep_ms(self.stage.platform.as_ref(), *ms).await;
+                true
+            }
+            Some(Trigger::Event(event)) => {
+                let event = *event;
+                self.until(open, &words, move |v| has_happened(v, event)).await
+            }
+            Some(Trigger::Text(text)) => {
+                let text = text.clone();
+                self.until(open, &words, move |v| agent_text(&v.timeline).contains(&text)).await
+            }
+            Some(Trigger::Updates(n)) => self.until_updates(open, &words, *n).await,
+        }
+    }
+
+    async fn until(&mut self, open: &Open, words: &str, holds: impl Fn(&View) -> bool) -> bool {
+        let platform = self.stage.platform.as_ref();
+        let waited = timeout(platform, TRIGGER_MS_MAX, open.view.wait_for(|v| holds(v))).await;
+        if waited.is_err() {
+            self.failures.push(format!("{words} did not come within {TRIGGER_MS_MAX} ms"));
+        }
+        waited.is_ok()
+    }
+
+    async fn until_updates(&mut self, open: &Open, words: &str, n: u64) -> bool {
+        let wire = Arc::clone(&self.wire);
+        let read = async {
+            loop {
+                let changed = wire.changed();
+                if let Some(bytes) = wire.text_bytes_of(n) {
+                    return bytes;
+                }
+                // Somebody may have notified between the look and the wait: look again soon.
+                let _ = timeout(self.stage.platform.as_ref(), 5, changed).await;
+            }
+        };
+        match timeout(self.stage.platform.as_ref(), TRIGGER_MS_MAX, read).await {
+            Ok(bytes) => self.until(open, words, move |v| all_text(&v.timeline) >= bytes).await,
+            Err(_) => {
+                self.failures.push(format!("{words} did not come within {TRIGGER_MS_MAX} ms"));
+                false
+            }
+        }
+    }
+
+    async fn act(&mut self, open: &Open, action: &Action) {
+        let host = &open.host;
+        let session = SessionId::from(SESSION);
+        let context = host.call_context(caller());
+        // Calls are posted when they are made, also those nobody waits for.
+        let platform = self.stage.platform.as_ref();
+        let answer = match &action.act {
+            Act::Send { id, text, mode } => {
+                let send = Send {
+                    message_id: MessageId::from(id.as_str()),
+                    text: text.clone(),
+                    mode: *mode,
+                };
+                let sent = host.send(&session, send, context);
+                spawn(platform, "send", async move {
+                    sent.await.map(drop).map_err(|r| r.code.name().to_owned())
+                })
+            }
+            Act::Stop { turn } => {
+                let stopped =
+                    host.stop(&session, Stop { turn: turn.as_deref().map(TurnKey::from) }, context);
+                spawn(platform, "stop", async move {
+                    stopped.await.map(drop).map_err(|r| r.code.name().to_owned())
+                })
+            }
+            Act::Answer { option } => {
+                let Some(answer) = oldest_permission(&open.view.get().timeline, option.clone())
+                else {
+                    self.refused.push("no_permission_pending".to_owned());
+                    return;
+                };
+                let answered = host.answer(&session, answer, context);
+                spawn(platform, "answer", async move {
+                    answered.await.map(drop).map_err(|r| r.code.name().to_owned())
+                })
+            }
+            Act::Close => {
+                let closed = host.close(&session, context);
+                spawn(platform, "close", async move {
+                    closed.await.map(drop).map_err(|r| r.code.name().to_owned())
+                })
+            }
+            Act::Reopen | Act::Wait => return,
+        };
+        if action.unanswered {
+            self.answers.push(answer);
+        } else {
+            self.take_answer(answer).await;
+        }
+    }
+
+    async fn take_answer(&mut self, answer: Task<Result<(), String>>) {
+        match timeout(self.stage.platform.as_ref(), TRIGGER_MS_MAX, answer).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(refused))) => self.refused.push(refused),
+            Ok(Err(fault)) => self.failures.push(fault.to_string()),
+            Err(_) => {
+                self.failures.push(format!("a call was not answered within {TRIGGER_MS_MAX} ms"))
+            }
+        }
+    }
+}
+
+impl Open {
+    fn new(host: Host, platform: &dyn moored::platform::Platform) -> Self {
+        let view = Watched::new(View::default());
+        let (mut statuses, seen) = (host.subscribe(), view.clone());
+        let summaries = spawn(platform, "statuses", async move {
+            while let Some(frame) = statuses.next().await {
+                let summary = match frame {
+                    StatusFrame::Snapshot { summaries } => summaries.into_iter().next(),
+                    StatusFrame::Status { summary } => Some(*summary),
+                    _ => return,
+                };
+                seen.update(|v| v.take_summary(summary));
+            }
+        });
+        let idle = spawn(platform, "no timeline yet", async {});
+        Self { host, view, feeds: [summaries, idle] }
+    }
+
+    /// Watches the session's timeline; it must exist by now.
+    fn watch(&mut self, platform: &dyn moored::platform::Platform) {
+        let mut watch = self.host.watch(&SessionId::from(SESSION));
+        let seen = self.view.clone();
+        self.feeds[1] = spawn(platform, "timeline", async move {
+            while let Some(frame) = watch.next().await {
+                match frame {
+                    WatchFrame::Snapshot(snapshot) => {
+                        seen.update(|v| v.timeline.apply_snapshot(snapshot))
+                    }
+                    WatchFrame::Batch(batch) => seen.update(|v| v.timeline.apply_batch(batch)),
+                    _ => return,
+                }
+            }
+        });
+    }
+}
+
+impl View {
+    fn take_summary(&mut self, summary: Option<Summary>) {
+        let status = summary.as_ref().and_then(|s| s.status);
+        if let Some(status) = status.filter(|s| self.statuses.last() != Some(s)) {
+            self.statuses.push(status);
+        }
+        self.summary = summary;
+    }
+
+    fn phase(&self) -> Option<ChildPhase> {
+        self.summary.as_ref().and_then(|s| s.host_execution_phase)
+    }
+}
+
+fn caller() -> CallerId {
+    CallerId::from("scenario")
+}
+
+fn has_happened(view: &View, event: Moment) -> bool {
+    let timeline = &view.timeline;
+    let turn = || {
+        timeline.items().into_iter().rev().find_map(|i| match &i.body {
+            ItemBody::Turn(turn) => Some(turn.state),
+            _ => None,
+        })
+    };
+    match event {
+        Moment::ChildReady => view.phase() == Some(ChildPhase::Ready),
+        Moment::ChildGone => view.summary.is_some() && view.phase().is_none(),
+        Moment::Rest => is_at_rest(view),
+        Moment::PermissionPending => oldest_permission(timeline, None).is_some(),
+        Moment::MessageAccepted => {
+            timeline.submissions().last().is_some_and(|s| s.state == SubmissionState::Accepted)
+        }
+        Moment::ToolRunning => timeline
+            .items()
+            .iter()
+            .any(|i| matches!(&i.body, ItemBody::Tool(t) if t.status == ToolStatus::Running)),
+        Moment::TurnRunning => turn() == Some(TurnState::Running),
+        Moment::TurnEnded => turn().is_some_and(|t| t != TurnState::Running),
+    }
+}
+
+/// Nothing runs, nothing waits, nobody is asked.
+fn is_at_rest(view: &View) -> bool {
+    let busy = view
+        .timeline
+        .submissions()
+        .iter()
+        .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
+    let status = view.summary.as_ref().and_then(|s| s.status);
+    !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&view.timeline)
+}
+
+fn runs(timeline: &Timeline) -> bool {
+    timeline
+        .items()
+        .iter()
+        .any(|i| matches!(&i.body, ItemBody::Turn(t) if t.state == TurnState::Running))
+}
+
+fn agent_text(timeline: &Timeline) -> String {
+    let text = |i: &&moored::journal::ItemView| match &i.body {
+        ItemBody::Message(m) if m.role == Role::Agent => Some(m.text.clone()),
+        _ => None,
+    };
+    timeline.items().iter().filter_map(text).collect()
+}
+
+fn all_text(timeline: &Timeline) -> usize {
+    let bytes = |i: &&moored::journal::ItemView| match &i.body {
+        ItemBody::Message(m) => m.text.len(),
+        _ => 0,
+    };
+    timeline.items().iter().map(bytes).sum()
+}
+
+fn oldest_permission(timeline: &Timeline, option: Option<String>) -> Option<PermissionAnswer> {
+    timeline.items().into_iter().find_map(|i| match &i.body {
+        ItemBody::Approval(a) if a.resolution == Resolution::Pending => Some(PermissionAnswer {
+            item: i.item.clone(),
+            expected_revision: i.revision,
+            option: option.clone(),
+        }),
+        _ => None,
+    })
+}

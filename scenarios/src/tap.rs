@@ -1,0 +1,188 @@
+//! A tap on the wire: what the host wrote to its agents and read from them, whatever platform is under it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use moored::platform::{
+    BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+
+/// What went over the wire.
+#[derive(Default)]
+pub(crate) struct Wire {
+    seen: Mutex<Seen>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Whole lines the host wrote.
+    written: Vec<String>,
+    /// Updates the host read, and the bytes of text in each.
+    updates: Vec<usize>,
+    starts: u64,
+}
+
+impl Wire {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The methods the host wrote, in order; replies are `reply`.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let method = |line: &String| {
+            let frame: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            frame["method"].as_str().unwrap_or("reply").to_owned()
+        };
+        self.seen().written.iter().map(method).collect()
+    }
+
+    /// The lines the host wrote.
+    pub(crate) fn written(&self) -> Vec<String> {
+        self.seen().written.clone()
+    }
+
+    /// Bytes of text in the first `n` updates, once there are so many.
+    pub(crate) fn text_bytes_of(&self, n: u64) -> Option<usize> {
+        let n = usize::try_from(n).ok()?;
+        let seen = self.seen();
+        (seen.updates.len() >= n).then(|| seen.updates[..n].iter().sum())
+    }
+
+    /// Resolves at the next thing that is seen.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Children that were asked for.
+    pub(crate) fn starts(&self) -> u64 {
+        self.seen().starts
+    }
+
+    fn read(&self, line: &[u8]) {
+        let Ok(frame) = serde_json::from_slice::<serde_json::Value>(line) else {
+            return;
+        };
+        if frame["method"] == "session/update" {
+            let update = &frame["params"]["update"];
+            let text = update["content"]["text"].as_str().unwrap_or_default();
+            let is_chunk = update["sessionUpdate"].as_str().is_some_and(|k| k.ends_with("_chunk"));
+            self.seen().updates.push(if is_chunk { text.len() } else { 0 });
+            self.changed.notify_waiters();
+        }
+    }
+}
+
+/// A platform with a tap on its children's pipes.
+pub(crate) struct TappedPlatform {
+    inner: SharedPlatform,
+    wire: Arc<Wire>,
+}
+
+impl TappedPlatform {
+    pub(crate) fn new(inner: SharedPlatform, wire: Arc<Wire>) -> Self {
+        Self { inner, wire }
+    }
+}
+
+impl Platform for TappedPlatform {
+    fn now(&self) -> Mono {
+        self.inner.now()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.inner.wall_ms()
+    }
+
+    fn sleep_until(&self, at: Mono) -> BoxFuture<()> {
+        self.inner.sleep_until(at)
+    }
+
+    fn spawn_task(&self, name: &'static str, task: BoxFuture<()>) {
+        self.inner.spawn_task(name, task);
+    }
+
+    fn spawn_child(&self, spec: ChildSpec) -> BoxFuture<Result<SpawnedChild, SpawnError>> {
+        self.wire.seen().starts += 1;
+        let spawned = self.inner.spawn_child(spec);
+        let wire = Arc::clone(&self.wire);
+        Box::pin(async move {
+            let mut child = spawned.await?;
+            let stdin = Tapped { inner: child.stdin, line: Vec::new(), wire: Arc::clone(&wire) };
+            child.stdin = Box::pin(stdin);
+            child.stdout = Box::pin(Tapped { inner: child.stdout, line: Vec::new(), wire });
+            Ok(child)
+        })
+    }
+
+    fn entropy(&self) -> [u8; 16] {
+        self.inner.entropy()
+    }
+
+    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
+        self.inner.event(what, detail);
+    }
+}
+
+struct Tapped<T> {
+    inner: T,
+    line: Vec<u8>,
+    wire: Arc<Wire>,
+}
+
+impl<T> Tapped<T> {
+    fn lines(&mut self, bytes: &[u8], mut take: impl FnMut(&Wire, &[u8])) {
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                take(&self.wire, line.trim_ascii_end());
+            }
+        }
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Tapped<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(cx, buf);
+        if let Poll::Ready(Ok(n)) = &polled {
+            let n = *n;
+            self.lines(&buf[..n], |wire, line| {
+                wire.seen().written.push(String::from_utf8_lossy(line).into_owned());
+            });
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Tapped<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
+        if polled.is_ready() {
+            let bytes = buf.filled()[before..].to_vec();
+            self.lines(&bytes, Wire::read);
+        }
+        polled
+    }
+}
