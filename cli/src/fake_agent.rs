@@ -1,11 +1,6 @@
 //! The scripted agents, played by this very program: `moored fake-agent --persona NAME` is what `moored chat` starts
 //! when no other agent is named, so that no second program has to be found.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a binary: its own arguments decide which program it is"
-)]
-
 use std::process::ExitCode;
 
 /// The hidden first argument.

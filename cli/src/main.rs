@@ -6,9 +6,12 @@ mod error;
 mod fake_agent;
 mod journal;
 mod output;
+mod play;
 mod ps;
+mod scenario;
 mod store_dir;
 mod stored;
+mod sweep;
 mod words;
 
 use std::process::ExitCode;
@@ -36,6 +39,9 @@ fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
         None => output::print(args::EXPLANATION),
         Some(Command::Chat(options)) => chat::run(options),
         Some(Command::Journal(options)) => journal::run(&options),
+        Some(Command::Play(options)) => play::run(&options),
         Some(Command::Ps(options)) => ps::run(&options),
+        Some(Command::Replay(options)) => play::replay(&options),
+        Some(Command::Sweep(options)) => sweep::run(&options),
     }
 }

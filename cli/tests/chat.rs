@@ -1,6 +1,6 @@
 //! Conversations, as a person or a script holds them.
 
-#![expect(clippy::disallowed_types, reason = "a harness of real processes")]
+#![expect(clippy::disallowed_methods, reason = "a harness of real processes: looks at their files")]
 
 mod common;
 
@@ -117,9 +117,9 @@ fn ctrl_c_stops_a_turn_and_at_rest_it_closes() {
     read_to("the turn ended in cancellation");
     // The session goes on in a new child that reopened it.
     writeln!(stdin, "finish").expect("typed");
-    let mut finished = [0; 9];
+    let mut finished = [0; 10];
     stdout.read_exact(&mut finished).expect("the agent answers");
-    assert_eq!(&finished, b"finished\n");
+    assert_eq!(&finished, b"\nfinished\n");
     interrupt(&chat);
     read_to("[end] the journal is kept");
     assert_eq!(chat.wait().expect("it ends").code(), Some(0));
@@ -163,19 +163,16 @@ fn each_line_of_json_is_an_event() {
 fn an_agent_may_be_described_in_a_file() {
     let place = Place::new();
     let command = serde_json::json!([MOORED, "fake-agent", "--persona", "echo"]);
-    let definition = serde_json::json!({ "name": "mine", "command": command }).to_string();
-    let file = place.file("mine.json", &definition);
-    let ran = place.run(&["chat", "--agent", &file, "--prompt", "hello"]);
+    let definition = serde_json::json!({
+        "name": "mine",
+        "command": command,
+        "values": { "home": { "about": "Where it keeps its sessions.", "kind": "absolute_path" } },
+        "pin_env": { "FAKE_AGENT_HOME": "{home}" },
+    });
+    let file = place.file("mine.json", &definition.to_string());
+    let home = format!("home={}", place.workspace().display());
+    let ran = place.run(&["chat", "--agent", &file, "--value", &home, "--prompt", "hello"]);
+    assert!(std::fs::read_dir(place.workspace()).expect("a folder").next().is_some(), "its file");
     assert_eq!((ran.status, ran.out.as_str()), (Some(0), "hello\n"), "{ran:?}");
     assert_eq!(place.sessions()[0]["agent"], "mine");
-}
-
-#[test]
-fn a_shipped_description_takes_its_values_and_another_command() {
-    let place = Place::new();
-    let agent_dir = format!("agent_dir={}", place.store().join("omp").display());
-    let agent = [MOORED, "fake-agent", "--persona", "echo"];
-    let args = ["chat", "--agent", "omp", "--set", &agent_dir, "--prompt", "hello", "--"];
-    // Of a release omp never had.
-    place.run(&[&args[..], &agent].concat()).cannot_run(&["17.0.5", "install a supported release"]);
 }

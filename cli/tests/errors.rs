@@ -85,19 +85,25 @@ fn a_release_that_is_not_supported() {
 fn a_definition_that_is_not_one() {
     let place = Place::new();
     let ran = place.run(&["chat", "--agent", "nobody", "--prompt", "hello"]);
-    ran.cannot_run(&["nobody", "JSON file"]);
+    ran.cannot_run(&["nobody", "omp", "JSON file"]);
     let file = place.file("bad.json", "{\n  \"name\": \"mine\",\n  \"reopne\": \"load\"\n}");
     let ran = place.run(&["chat", "--agent", &file, "--prompt", "hello"]);
     ran.cannot_run(&["bad.json", "reopne", "line 3"]);
-    let ran = place.run(&["chat", "--agent", "omp", "--prompt", "hello"]);
-    ran.cannot_run(&["--set agent_dir=VALUE"]);
-    let omp = ["chat", "--agent", "omp", "--set"];
-    place.run(&[&omp[..], &["agent_dir=rel"]].concat()).cannot_run(&["agent_dir", "full path"]);
-    place.run(&[&omp[..], &["folder=/x"]].concat()).cannot_run(&["folder", "agent_dir, profile"]);
-    place.run(&[&omp[..], &["agent_dir"]].concat()).cannot_run(&["--set NAME=VALUE"]);
     let file = place.file("empty.json", r#"{"name": "mine"}"#);
     let ran = place.run(&["chat", "--agent", &file, "--prompt", "hello"]);
     ran.cannot_run(&["names no command", "after --"]);
+}
+
+#[test]
+fn a_value_that_a_definition_asks_for() {
+    let place = Place::new();
+    let ran = place.run(&["chat", "--agent", "omp", "--prompt", "hello"]);
+    ran.cannot_run(&["asks for agent_dir", "--value agent_dir="]);
+    let omp = ["chat", "--agent", "omp", "--prompt", "hello", "--value"];
+    let ran = |value| place.run(&[&omp[..], &[value]].concat());
+    ran("agent_dir=here").cannot_run(&["absolute path"]);
+    ran("agent_dri=/here").cannot_run(&["agent_dri", "agent_dir"]);
+    ran("agent_dir").cannot_run(&["NAME=VALUE"]);
 }
 
 #[test]

@@ -1,11 +1,5 @@
 //! What was kept, read again.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "a harness of real processes"
-)]
-
 mod common;
 
 use std::io::{Read, Write};

@@ -12,6 +12,7 @@ use moored::agent::AgentDefinition;
 
 use crate::args::Chat;
 use crate::fake_agent;
+use crate::words::clause;
 
 /// Who is talked to when nobody is named.
 const PERSONA_DEFAULT: &str = "echo";
@@ -26,7 +27,16 @@ pub fn choose(options: &Chat, store: &Path) -> anyhow::Result<AgentDefinition> {
             false => Ok(generic(options.command.clone())),
         };
     };
-    let mut agent = with_values(definition(named)?, &options.values)?;
+    let mut agent = definition(named)?;
+    for (name, value) in &options.values {
+        agent = agent.with(name, value.as_str())?;
+    }
+    if let Some((name, asked)) = agent.values.iter().find(|(_, asked)| asked.value.is_none()) {
+        let about = clause(&asked.about);
+        bail!(
+            "the agent definition {named} asks for {name}; give it with --value {name}=... ({about})"
+        );
+    }
     if !options.command.is_empty() {
         agent.command.clone_from(&options.command);
     }
@@ -45,38 +55,22 @@ fn generic(command: Vec<String>) -> AgentDefinition {
 }
 
 fn definition(named: &str) -> anyhow::Result<AgentDefinition> {
-    if let Some(shipped) = AgentDefinition::builtin(named) {
-        return Ok(shipped);
+    if let Some(built_in) = AgentDefinition::builtin(named) {
+        return Ok(built_in);
     }
     let text = match std::fs::read_to_string(named) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let shipped: Vec<&str> = AgentDefinition::builtin_names().collect();
+            let names: Vec<&str> = AgentDefinition::builtin_names().collect();
             bail!(
-                "there is no agent definition {named}, built-in ({}) or as a file; \
-                 name a JSON file, or give the agent's command after --",
-                shipped.join(", ")
+                "there is no agent definition {named}, built-in ({}) or as a JSON file; \
+                 name another, or give the agent's command after --",
+                names.join(", ")
             )
         }
         Err(error) => bail!("the agent definition {named} cannot be read ({error}); name another"),
     };
-    AgentDefinition::parse(&text)
-        .with_context(|| format!("the agent definition {named} cannot be used; correct it"))
-}
-
-/// What only this machine's user knows, put into the definition.
-fn with_values(mut agent: AgentDefinition, values: &[String]) -> anyhow::Result<AgentDefinition> {
-    for given in values {
-        let Some((name, value)) = given.split_once('=') else {
-            bail!("--set {given} gives no value; write --set NAME=VALUE");
-        };
-        agent = agent.with(name, value)?;
-    }
-    if let Some(name) = agent.missing_value() {
-        let about = agent.values.get(name).map_or("", |asked| asked.about.as_str());
-        bail!("the agent definition {} needs --set {name}=VALUE: {about}", agent.name);
-    }
-    Ok(agent)
+    AgentDefinition::parse(&text).with_context(|| format!("correct {named}"))
 }
 
 /// This very program, as a scripted agent. It keeps its sessions in the store, so that a Stop can be survived.

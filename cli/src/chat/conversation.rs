@@ -5,26 +5,26 @@
     reason = "a binary: how long a person waits for a disk is measured on the real clock"
 )]
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use moored::driver::{Host, StatusStream, Watch, WatchFrame};
-use moored::failure::{FailureFact, RefusedOperation};
+use moored::failure::RefusedOperation;
 use moored::host::{CallContext, NewSession, PermissionAnswer, Send, Stop};
-use moored::ids::{ItemKey, MessageId, SessionId, TurnKey};
-use moored::journal::{
-    EndedAnswer, ItemBody, Resolution, SendMode, SubmissionState, Timeline, TurnBody, TurnState,
-    user_item,
-};
+use moored::ids::{MessageId, SessionId};
+use moored::journal::{EndedAnswer, SendMode, Timeline};
+use moored::session::ladder::POSIX_STOP_MS_MAX;
 use moored::status::{StatusFrame, Summary};
 use serde_json::json;
 
 use super::ending::{self, agent_end};
 use super::input::{Asked, Keyboard, Signals, Typed};
+use super::reading::{self, Question};
 use super::screen::Screen;
 use crate::error::Verdict;
 use crate::stored::Stored;
@@ -33,8 +33,8 @@ pub use super::ending::TurnEnd;
 
 /// How long a store may refuse before the conversation gives up on it. What it refuses is tried again all the while.
 const NOT_SAVED_MS_MAX: u64 = 3_000;
-/// After a fault the host gets this long to end the agent; its supervisor goes on by itself.
-const SHUTDOWN_MS_MAX: u64 = 15_000;
+/// A host whose store refuses gets this long to end the agent: a whole ladder. A supervisor goes on by itself.
+const SHUTDOWN_MS_MAX: u64 = POSIX_STOP_MS_MAX + 500;
 /// Pressed so often while nothing comes of it, Ctrl-C leaves.
 const INTERRUPTS_MAX: u32 = 3;
 
@@ -45,14 +45,6 @@ enum Event {
     NotSaved,
     Status(Option<StatusFrame>),
     Typed(Typed),
-}
-
-/// A question that waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Question {
-    item: ItemKey,
-    revision: u64,
-    options: Vec<String>,
 }
 
 /// A conversation.
@@ -111,10 +103,8 @@ impl Conversation {
         match conversation.attend(call).await {
             Ok(Some(())) => {}
             Ok(None) => bail!("left before the session was made"),
-            Err(error) => {
-                conversation.give_up().await;
-                return Err(error);
-            }
+            // Nothing was started that would have to be ended.
+            Err(error) => return Err(error),
         }
         conversation.watch = host.watch(&session);
         conversation.ended = false;
@@ -137,7 +127,7 @@ impl Conversation {
         loop {
             match self.event(true).await {
                 Event::Asked(_) | Event::Typed(Typed::End) => {
-                    self.screen.end_line();
+                    self.screen.invite("\n");
                     return None;
                 }
                 Event::Typed(Typed::Line(line)) if line.trim().is_empty() => {
@@ -170,11 +160,12 @@ impl Conversation {
         let mut stopped = false;
         let mut asked = None;
         loop {
-            if let Some(end) = self.end_of(&message_id) {
+            if let Some(end) = reading::end_of(&self.timeline, &message_id) {
                 self.screen.end_turn();
                 return match end {
                     TurnEnd::Rejected(fact)
-                        if ending::cannot_run(&fact) && self.turns().next().is_none() =>
+                        if ending::cannot_run(&fact)
+                            && reading::turns(&self.timeline).next().is_none() =>
                     {
                         Err(anyhow!("{}", ending::told(&fact)))
                     }
@@ -192,7 +183,7 @@ impl Conversation {
                 self.stop().await?;
                 continue;
             }
-            let question = self.question();
+            let question = reading::question(&self.timeline);
             if question != asked {
                 if question.is_some() {
                     self.screen.invite("? ");
@@ -256,13 +247,13 @@ impl Conversation {
     /// Presses Stop on what runs.
     async fn stop(&mut self) -> anyhow::Result<()> {
         self.screen.note("[stop] stopping; Ctrl-C again closes the session");
-        let stop = Stop { turn: self.running_turn() };
+        let stop = Stop { turn: reading::running_turn(&self.timeline) };
         let call = self.host.stop(&self.session, stop, self.context());
         self.attend(call).await.map(drop)
     }
 
     async fn answer(&mut self, question: Question, typed: Typed) -> anyhow::Result<()> {
-        let option = match chosen(&question, &typed) {
+        let option = match question.chosen(&typed) {
             Ok(option) => option,
             Err(hint) => {
                 self.screen.note(&hint);
@@ -288,11 +279,19 @@ impl Conversation {
     ) -> anyhow::Result<Option<T>> {
         let mut call = pin!(call);
         loop {
-            let event = moored::select! {
-                answer = &mut call => {
+            let answered = {
+                let mut event = pin!(self.event(false));
+                poll_fn(|cx| match call.as_mut().poll(cx) {
+                    Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+                    Poll::Pending => event.as_mut().poll(cx).map(Err),
+                })
+                .await
+            };
+            let event = match answered {
+                Ok(answer) => {
                     return answer.map(Some).map_err(|r| ending::refused(&r, &self.store));
-                },
-                event = self.event(false) => event,
+                }
+                Err(event) => event,
             };
             match event {
                 Event::NotSaved if self.is_patient => self.warn(),
@@ -309,13 +308,28 @@ impl Conversation {
         let Self { watch, statuses, keyboard, signals, ended, refusing_since, warned, .. } = self;
         let patience = refusing_since.filter(|_| !*warned);
         let patience = patience.map(|at| at + Duration::from_millis(NOT_SAVED_MS_MAX));
-        moored::select! {
-            asked = signals.next() => Event::Asked(asked),
-            frame = watch.next(), if !*ended => Event::Frame(frame.unwrap_or(WatchFrame::End)),
-            status = next_status(statuses) => Event::Status(status),
-            typed = keyboard.next(), if listens => Event::Typed(typed),
-            () = until(patience) => Event::NotSaved,
-        }
+        let mut asked = pin!(signals.next());
+        let mut frame = pin!(next_frame(watch, *ended));
+        let mut status = pin!(next_status(statuses));
+        let mut typed = pin!(next_typed(keyboard, listens));
+        let mut late = pin!(until(patience));
+        // In this order: what a person asks for comes before what the agent says.
+        poll_fn(|cx| {
+            if let Poll::Ready(asked) = asked.as_mut().poll(cx) {
+                return Poll::Ready(Event::Asked(asked));
+            }
+            if let Poll::Ready(frame) = frame.as_mut().poll(cx) {
+                return Poll::Ready(Event::Frame(frame));
+            }
+            if let Poll::Ready(status) = status.as_mut().poll(cx) {
+                return Poll::Ready(Event::Status(status));
+            }
+            if let Poll::Ready(typed) = typed.as_mut().poll(cx) {
+                return Poll::Ready(Event::Typed(typed));
+            }
+            late.as_mut().poll(cx).map(|()| Event::NotSaved)
+        })
+        .await
     }
 
     fn absorb(&mut self, event: Event) {
@@ -371,69 +385,19 @@ impl Conversation {
         // What is left then is the supervisors' to end.
         let _ = tokio::time::timeout(patience, self.host.shutdown()).await;
     }
+}
 
-    fn turns(&self) -> impl Iterator<Item = &TurnBody> {
-        self.timeline.items().into_iter().filter_map(|item| match &item.body {
-            ItemBody::Turn(turn) => Some(turn),
-            _ => None,
-        })
-    }
-
-    fn running_turn(&self) -> Option<TurnKey> {
-        let turn = self.turns().find(|turn| turn.state == TurnState::Running)?;
-        Some(turn.turn.clone())
-    }
-
-    fn end_of(&self, message: &MessageId) -> Option<TurnEnd> {
-        let opened_by = Some(user_item(message));
-        if let Some(turn) = self.turns().find(|turn| turn.user_item == opened_by) {
-            let over = turn.state != TurnState::Running;
-            return over.then(|| TurnEnd::Over(Box::new(turn.clone()), self.fact_of(&turn.turn)));
-        }
-        let submission = self.timeline.submission(message)?;
-        match (submission.state, &submission.fact) {
-            (SubmissionState::Rejected, Some(fact)) => Some(TurnEnd::Rejected(fact.clone())),
-            (SubmissionState::Rejected | SubmissionState::Unknown, _) => {
-                Some(TurnEnd::Unconfirmed(submission.reason))
-            }
-            _ => None,
-        }
-    }
-
-    /// The failure that was noted in a turn.
-    fn fact_of(&self, turn: &TurnKey) -> Option<FailureFact> {
-        let items = self.timeline.items();
-        items.iter().rev().filter(|item| item.scope.as_ref() == Some(turn)).find_map(|item| {
-            match &item.body {
-                ItemBody::Status(status) => status.fact.clone(),
-                _ => None,
-            }
-        })
-    }
-
-    fn question(&self) -> Option<Question> {
-        self.timeline.items().into_iter().find_map(|item| match &item.body {
-            ItemBody::Approval(approval) if approval.resolution == Resolution::Pending => {
-                Some(Question {
-                    item: item.item.clone(),
-                    revision: item.revision,
-                    options: approval.options.iter().map(|option| option.id.clone()).collect(),
-                })
-            }
-            _ => None,
-        })
+async fn next_frame(watch: &mut Watch, ended: bool) -> WatchFrame {
+    match ended {
+        true => std::future::pending().await,
+        false => watch.next().await.unwrap_or(WatchFrame::End),
     }
 }
 
-/// The option's id that a typed number means; nothing for a dismissal.
-fn chosen(question: &Question, typed: &Typed) -> Result<Option<String>, String> {
-    let Typed::Line(line) = typed else { return Ok(None) };
-    match line.trim().parse::<usize>() {
-        Ok(0) => Ok(None),
-        Ok(number) if number <= question.options.len() => {
-            Ok(question.options.get(number - 1).cloned())
-        }
-        _ => Err(format!("answer with a number from 0 to {}", question.options.len())),
+async fn next_typed(keyboard: &mut Keyboard, listens: bool) -> Typed {
+    match listens {
+        true => keyboard.next().await,
+        false => std::future::pending().await,
     }
 }
 

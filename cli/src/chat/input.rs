@@ -5,7 +5,9 @@
     reason = "a binary: stdin is read on a thread of its own, since nothing else can wait for it"
 )]
 
+use std::future::poll_fn;
 use std::io::{BufRead, Read};
+use std::task::Poll;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -100,11 +102,14 @@ impl Signals {
 
     /// The next. Cancel-safe.
     pub async fn next(&mut self) -> Asked {
-        moored::select! {
-            _ = self.terminate.recv() => Asked::Leave,
-            _ = self.hang_up.recv() => Asked::Leave,
-            _ = self.interrupt.recv() => Asked::Interrupt,
-        }
+        poll_fn(|cx| {
+            let ends = [&mut self.terminate, &mut self.hang_up];
+            if ends.into_iter().any(|signal| signal.poll_recv(cx).is_ready()) {
+                return Poll::Ready(Asked::Leave);
+            }
+            self.interrupt.poll_recv(cx).map(|_| Asked::Interrupt)
+        })
+        .await
     }
 }
 

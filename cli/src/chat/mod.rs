@@ -7,6 +7,7 @@ mod agent;
 mod conversation;
 mod ending;
 mod input;
+mod reading;
 mod screen;
 
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{ItemKey, MessageId, TurnKey, key};
 use crate::journal::{
     ApprovalBody, EndedAs, ItemBody, ItemRow, Mutation, Outcome, Resolution, RowKind, StatusBody,
-    TokenUsage, Tone, ToolStatus, TurnBody, TurnState, turn_item, user_item,
+    TokenUsage, Tone, ToolBody, ToolStatus, TurnBody, TurnState, turn_item, user_item,
 };
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATIONS_MAX, TURNS_REMEMBERED_MAX};
 use crate::platform::{Moment, Mono};
@@ -175,6 +175,7 @@ impl Session {
             child.ended.pop_front();
         }
         child.ended.push_back(EndedTurn { turn, state, ended: now.mono, tools: open.tools });
+        self.release_asks();
     }
 
     /// Tools, questions, the failure row, then the turn itself.
@@ -190,6 +191,9 @@ impl Session {
         };
         if body.state == TurnState::Running || body.state == TurnState::Unverifiable {
             let mut mutations = self.settle_tools(end.state);
+            if body.state == TurnState::Unverifiable {
+                mutations.extend(self.prove_tools(turn));
+            }
             mutations.extend(self.settle_asks(now));
             if let Some(fact) = &end.error {
                 mutations.push(self.error_row(&["error", turn.as_str()], Some(turn), fact.clone()));
@@ -226,6 +230,23 @@ impl Session {
             }
         }
         mutations
+    }
+
+    /// The calls of a turn that is proven cut after all follow it (rule 1.5.3).
+    fn prove_tools(&self, turn: &TurnKey) -> Vec<Mutation> {
+        let ended = self.child.iter().flat_map(|c| &c.ended).filter(|t| t.turn == *turn);
+        let unproven = ended.flat_map(|t| t.tools.values()).filter_map(|item| {
+            match &self.plan.item(item)?.body {
+                ItemBody::Tool(t) if t.ended_as == Some(EndedAs::Unverifiable) => Some((item, t)),
+                _ => None,
+            }
+        });
+        unproven
+            .map(|(item, tool)| {
+                let proven = ToolBody { ended_as: Some(EndedAs::Interrupted), ..tool.clone() };
+                self.revise(item, ItemBody::Tool(proven))
+            })
+            .collect()
     }
 
     /// A question that waits is cancelled with its turn (rule 2.3.4).

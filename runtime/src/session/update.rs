@@ -30,8 +30,8 @@ impl Session {
         let Some(child) = self.child_of(generation) else {
             return;
         };
-        if child.exit_recorded {
-            // Once its end is written nothing more of a child is accepted (rule 2.3.9).
+        if child.exit_recorded || child.cut_off {
+            // Once its end is written, or contact is lost, nothing more of a child is accepted (rules 2.3.9, 1.5.2).
             return;
         }
         // The decoder is lent to the loop, which lends the session to each event.
@@ -363,7 +363,8 @@ impl Session {
         if let Some(kind) = &call.kind {
             body.tool_kind = Some(kind.word());
         }
-        if let Some(status) = tool_status(call) {
+        // A call of a turn that ended is never set running again.
+        if let Some(status) = tool_status(call).filter(|s| !late || *s != ToolStatus::Running) {
             body.status = status;
             body.ended_as = None;
         }

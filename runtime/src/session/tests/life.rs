@@ -176,6 +176,22 @@ fn closing_an_idle_session_sends_no_cancel_and_ends_it_on_eof() {
 }
 
 #[test]
+fn a_close_that_comes_while_the_last_proof_is_being_stored_is_answered_with_it() {
+    let mut rig = Rig::working("hello");
+    rig.commits = false;
+    rig.exits(Exit::Code(1));
+    let call = rig.close();
+    assert!(!rig.answers.contains_key(&call), "nothing of it is durable");
+    rig.commit_all();
+    let Some(Answer::Closed(Ok(ended))) = rig.answers.get(&call) else {
+        panic!("the close is answered");
+    };
+    assert_eq!(ended.how, Some(EndedHow::ByItself));
+    assert_eq!((ended.root, ended.tree), (RootProof::Exited, TreeProof::Gone));
+    assert!(rig.session.is_at_rest());
+}
+
+#[test]
 fn closing_a_starting_child_runs_the_ladder_at_once_without_a_cancel() {
     let mut rig = Rig::new();
     rig.send("m1", "hello");
