@@ -1,6 +1,6 @@
 //! Waiting for the first of several things, in a written order.
 
-use std::future::{pending, ready};
+use std::future::{pending, poll_fn, ready};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -52,5 +52,17 @@ async fn what_was_not_taken_is_dropped_before_the_branch_runs() {
     moored::select! {
         () = ready(()) => assert!(dropped.await.is_err(), "nobody holds the other end"),
         () = waits => unreachable!("it waits for ever"),
+    }
+}
+
+#[tokio::test]
+async fn a_branch_whose_condition_does_not_hold_is_not_asked() {
+    for is_open in [false, true] {
+        let first = moored::select! {
+            () = poll_fn(|_| panic!("asked all the same")), if false => "never",
+            word = ready("open"), if is_open => word,
+            word = ready("closed") => word,
+        };
+        assert_eq!(first, if is_open { "open" } else { "closed" });
     }
 }

@@ -39,7 +39,8 @@ pub async fn converse(
             return Err(fact.sentence().into());
         }
         let bodies = || snapshot.items.iter().map(|item| &item.body);
-        let ended = |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state != TurnState::Running);
+        let ended =
+            |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state != TurnState::Running);
         if bodies().any(ended) {
             let said = bodies().filter_map(|body| match body {
                 ItemBody::Message(message) => Some(message.text.as_str()),

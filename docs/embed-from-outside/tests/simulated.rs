@@ -33,7 +33,9 @@ async fn agent(mut me: ProcessHandle) -> i32 {
 fn answers(frame: &Value) -> Vec<Value> {
     let answer = |result: Value| json!({ "jsonrpc": "2.0", "id": frame["id"], "result": result });
     match frame["method"].as_str() {
-        Some("initialize") => vec![answer(json!({ "protocolVersion": 1, "agentCapabilities": {} }))],
+        Some("initialize") => {
+            vec![answer(json!({ "protocolVersion": 1, "agentCapabilities": {} }))]
+        }
         Some("session/new") => vec![answer(json!({ "sessionId": "theirs" }))],
         Some("session/prompt") => {
             let text = &frame["params"]["prompt"][0]["text"];

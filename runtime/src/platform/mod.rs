@@ -13,7 +13,7 @@ mod time;
 mod watched;
 
 pub use process::*;
-pub use race::{Raced, race};
+pub use race::{Raced, race, when};
 pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};
 pub use time::{Elapsed, Moment, Mono, sleep_ms, timeout};
 pub use watched::Watched;

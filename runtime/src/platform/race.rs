@@ -3,7 +3,7 @@
 //! `tokio::select!` draws its first branch from a per-thread generator that no seed controls. [`select!`](crate::select)
 //! polls its branches as they are written: stop, exit, cancel, timer, data.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -29,13 +29,27 @@ pub async fn race<A: Future, B: Future>(first: A, second: B) -> Raced<A::Output,
     .await
 }
 
+/// The future where `condition` holds, and one that is never ready where it does not.
+pub async fn when<F: Future>(condition: bool, future: F) -> F::Output {
+    match condition {
+        true => future.await,
+        false => pending().await,
+    }
+}
+
 /// Waits for the first of several futures, asked in written order, and drops the others before its branch runs:
-/// `select! { pattern = future => expression, ... }`. Patterns must match whatever comes.
+/// `select! { pattern = future => expression, ... }`. Patterns must match whatever comes. A future that is followed by
+/// `, if condition` is asked only where that holds.
 #[macro_export]
 macro_rules! select {
-    (@race $future:expr) => { $future };
-    (@race $future:expr, $($rest:expr),+) => {
-        $crate::platform::race($future, $crate::select!(@race $($rest),+))
+    (@future $future:expr;) => { $future };
+    (@future $future:expr; $condition:expr) => { $crate::platform::when($condition, $future) };
+    (@race { $($first:tt)* }) => { $crate::select!(@future $($first)*) };
+    (@race { $($first:tt)* } $($rest:tt)+) => {
+        $crate::platform::race(
+            $crate::select!(@future $($first)*),
+            $crate::select!(@race $($rest)+),
+        )
     };
     (@take $raced:ident, $pattern:pat => $branch:expr) => {
         match $raced { $pattern => $branch }
@@ -46,8 +60,8 @@ macro_rules! select {
             $crate::platform::Raced::Second(raced) => $crate::select!(@take raced, $($rest)+),
         }
     };
-    ($($pattern:pat = $future:expr => $branch:expr),+ $(,)?) => {{
-        let raced = $crate::select!(@race $($future),+).await;
+    ($($pattern:pat = $future:expr $(, if $condition:expr)? => $branch:expr),+ $(,)?) => {{
+        let raced = $crate::select!(@race $({ $future; $($condition)? })+).await;
         $crate::select!(@take raced, $($pattern => $branch),+)
     }};
 }
