@@ -44,10 +44,17 @@ fn frames() -> impl Strategy<Value = Vec<StatusFrame>> {
         .prop_map(|(s, seq, status, owned, stopping)| summary(s, seq, status, owned, stopping));
     let frame = prop_oneof![
         one.clone().prop_map(|s| StatusFrame::Status { summary: Box::new(s) }),
-        prop::collection::vec(one, 0..4).prop_map(|summaries| StatusFrame::Snapshot { summaries }),
+        prop::collection::vec(one, 0..4).prop_map(snapshot),
         Just(StatusFrame::End),
     ];
     prop::collection::vec(frame, 0..20)
+}
+
+/// A snapshot holds each session once.
+fn snapshot(summaries: Vec<Summary>) -> StatusFrame {
+    let by_session: std::collections::BTreeMap<_, _> =
+        summaries.into_iter().map(|s| (s.session_id.clone(), s)).collect();
+    StatusFrame::Snapshot { summaries: by_session.into_values().collect() }
 }
 
 fn held(frames: &[StatusFrame]) -> Summaries {
