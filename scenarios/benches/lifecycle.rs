@@ -8,6 +8,10 @@ use moored_scenarios::{Document, SimulatedRun, play_simulated};
 use moored_sim::KernelKind;
 use rustix::time::{ClockId, clock_gettime};
 
+/// As the command has it: a run is mostly small allocations that live for one step.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RUNS: u64 = 400;
 
 fn main() {
