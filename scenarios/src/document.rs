@@ -93,15 +93,12 @@ impl<'de> Deserialize<'de> for Action {
             timing.extend(fields.remove_entry(name));
         }
         let timing: Timing = path::nested(timing.into()).map_err(de::Error::custom)?;
-        let kind = fields.get("do").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let known = Act::fields(&kind);
-        // An unknown kind is told by the reader of the kinds.
-        if let (Some(known), true) = (known, fields.contains_key("do"))
-            && let Some(odd) = fields.keys().find(|f| *f != "do" && !known.contains(&f.as_str()))
-        {
-            return Err(de::Error::custom(format!("unknown field `{odd}` of the action `{kind}`")));
-        }
-        let act = path::nested(fields.into()).map_err(de::Error::custom)?;
+        let kind = match fields.remove("do") {
+            Some(Value::String(kind)) => kind,
+            Some(_) => return Err(de::Error::custom("`do` must be the name of an action")),
+            None => return Err(de::Error::missing_field("do")),
+        };
+        let act = Act::read(&kind, fields.into()).map_err(de::Error::custom)?;
         Ok(Self { when: timing.when, unanswered: timing.unanswered, act })
     }
 }
@@ -145,7 +142,7 @@ pub enum Moment {
 }
 
 /// What a person does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Act {
     /// Sends a message.
@@ -179,17 +176,45 @@ pub enum Act {
 }
 
 impl Act {
-    /// The fields of an action of this kind.
-    fn fields(kind: &str) -> Option<&'static [&'static str]> {
-        match kind {
-            "send" => Some(&["id", "text", "mode"]),
-            "stop" => Some(&["turn"]),
-            "answer" => Some(&["option"]),
-            "close" | "reopen" | "wait" => Some(&[]),
-            _ => None,
+    fn read(kind: &str, fields: Value) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Sent {
+            id: String,
+            text: String,
+            #[serde(default)]
+            mode: SendMode,
         }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Stopped {
+            turn: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Answered {
+            option: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Bare {}
+        Ok(match kind {
+            "send" => {
+                let Sent { id, text, mode } = path::nested(fields)?;
+                Self::Send { id, text, mode }
+            }
+            "stop" => Self::Stop { turn: path::nested::<Stopped>(fields)?.turn },
+            "answer" => Self::Answer { option: path::nested::<Answered>(fields)?.option },
+            "close" => path::nested::<Bare>(fields).map(|_| Self::Close)?,
+            "reopen" => path::nested::<Bare>(fields).map(|_| Self::Reopen)?,
+            "wait" => path::nested::<Bare>(fields).map(|_| Self::Wait)?,
+            _ => return Err(format!("unknown action `{kind}`, expected one of {ACTS}")),
+        })
     }
 }
+
+/// The names of the actions.
+const ACTS: &str = "`send`, `stop`, `answer`, `close`, `reopen`, `wait`";
 
 /// What must come of a scenario. What is absent is not looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
