@@ -9,7 +9,7 @@ use moored_sim::kernel::KernelKind;
 use common::{document, documents_folder, groups};
 
 /// Seeds of each document on each kernel.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 12;
 /// Documents of many megabytes get this many.
 const SEEDS_OF_HEAVY: u64 = 1;
 const HEAVY: [&str; 3] = ["flooder", "oversize-frame", "stderr-flood"];
