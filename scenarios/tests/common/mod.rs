@@ -62,3 +62,8 @@ pub fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(path).expect("the file is there")
 }
+
+/// Whether an environment variable is set.
+pub fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some()
+}
