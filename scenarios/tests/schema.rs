@@ -153,3 +153,28 @@ fn an_error_names_the_field_and_the_line() {
     }
     assert_eq!(wrong, [""; 0]);
 }
+
+#[test]
+fn the_page_holds_documents_and_names_every_word() {
+    let page = read("../docs/scenario.md");
+    let examples: Vec<_> = page
+        .split("```json\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap_or_default())
+        .collect();
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let document = Document::parse(example, "docs/scenario.md").expect("it is a document");
+        let run = moored_scenarios::SimulatedRun::default();
+        let played = moored_scenarios::play_simulated(&document, &run).expect("it can be played");
+        assert_eq!(played.failures, [""; 0], "{}", document.name);
+    }
+    let schema = Document::json_schema();
+    let fields = |of: &Value| -> Vec<String> {
+        of["properties"].as_object().expect("an object").keys().cloned().collect()
+    };
+    let words = fields(&schema).into_iter().chain(fields(&schema["$defs"]["Expectations"]));
+    for word in words.filter(|w| w != "$schema") {
+        assert!(page.contains(&format!("| `{word}`")), "the page tells of {word}");
+    }
+}
