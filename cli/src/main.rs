@@ -1,2 +1,47 @@
-//! The `moored` command.
-fn main() {}
+//! The `moored` command: conversations through the library, and the simulator that proves it.
+
+mod args;
+mod chat;
+mod error;
+mod fake_agent;
+mod journal;
+mod output;
+mod play;
+mod ps;
+mod scenario;
+mod store_dir;
+mod stored;
+mod sweep;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+use error::Verdict;
+
+fn main() -> ExitCode {
+    // First, since the same program is run again as its own agents' supervisor.
+    moored::supervisor::run_if_asked();
+    if let Some(code) = fake_agent::run_if_asked() {
+        return code;
+    }
+    let outcome = match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        Err(told) => args::not_understood(&told),
+    };
+    error::exit_code(outcome)
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
+    match arguments.command {
+        None => output::print(args::EXPLANATION),
+        Some(Command::Chat(options)) => chat::run(options),
+        Some(Command::Journal(options)) => journal::run(&options),
+        Some(Command::Play(options)) => play::run(&options),
+        Some(Command::Ps(options)) => ps::run(&options),
+        Some(Command::Replay(options)) => play::replay(&options),
+        Some(Command::Sweep(options)) => sweep::run(&options),
+    }
+}

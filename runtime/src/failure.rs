@@ -185,7 +185,7 @@ refusals! {
     /// Rule 5.10.2.
     CheckpointStale = "checkpoint_stale": "the session has moved on; read it again and retry";
     /// Rule 9.3.2.
-    InvalidOption = "invalid_option": "that is not one of the options the agent offered";
+    InvalidOption = "invalid_option": "that is not one of the options the agent offered; choose one of them";
     /// Rule 5.10.3.
     LedgerFull = "operation_capacity": "too many operations are remembered; retry later";
     /// Decision D2.
@@ -195,7 +195,7 @@ refusals! {
     /// Decision D8.
     NotSaved = "not_saved": "the store refuses to save; free some space and retry";
     /// An operation id that is not one.
-    OperationIdInvalid = "operation_invalid": "the operation id is not of the form <13-digit ms>-<32 hex>";
+    OperationIdInvalid = "operation_invalid": "the operation id is not of the form <13-digit ms>-<32 hex>; use a fresh one";
     /// Rule 5.10.2.
     OperationConflict = "operation_conflict": "this operation id was used for something else; use a new one";
     /// Rule 5.10.3.
@@ -203,7 +203,7 @@ refusals! {
     /// Rule 1.8.8.
     OwnershipUnknown = "agent_session_ownership_unknown": "the agent's earlier process could not be proven gone; press Stop to retry the proof";
     /// Rule 9.3.2.
-    PromptUnavailable = "prompt_unavailable": "the question is gone";
+    PromptUnavailable = "prompt_unavailable": "the question is gone; nothing needs to be done";
     /// A bound on messages that wait.
     QueueFull = "queue_full": "too many messages are waiting; retry when the agent has taken some";
     /// Rule 5.3.7.
@@ -213,17 +213,17 @@ refusals! {
     /// Rule 9.3.2.
     RevisionStale = "revision_stale": "the question has changed; look at it again";
     /// The session was closed and takes nothing more.
-    SessionClosed = "session_closed": "the session is closed";
+    SessionClosed = "session_closed": "the session is closed; make a new one";
     /// No such session.
-    SessionUnknown = "session_unknown": "there is no such session here";
+    SessionUnknown = "session_unknown": "there is no such session here; list the sessions, or make a new one";
     /// The id of a new session is taken.
-    SessionExists = "session_exists": "there is already a session of this id";
+    SessionExists = "session_exists": "there is already a session of this id; choose another id";
     /// The definition or the workspace of a new session cannot be used.
-    SessionInvalid = "session_invalid": "the session cannot be made as asked";
+    SessionInvalid = "session_invalid": "the session cannot be made as asked; look at its agent and its workspace";
     /// The store is gone for good.
     StoreClosed = "store_closed": "the store can no longer be written; close the host and open it again";
     /// Rule 1.2.6.
     Unsupported = "structured_agent_session_unsupported": "this release of the agent is not supported; install a supported one";
     /// The message is empty.
-    EmptyMessage = "empty_message": "there is nothing in the message";
+    EmptyMessage = "empty_message": "there is nothing in the message; write something";
 }

@@ -22,5 +22,3 @@ pub mod wire;
 
 #[doc(hidden)]
 pub use digest::sha256_hex as digest_hex;
-#[doc(hidden)]
-pub use tokio as __tokio;

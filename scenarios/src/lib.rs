@@ -4,7 +4,8 @@
 //! player is the same code on both: it drives the library's own `Host` and sees what a client sees. What a run leaves is
 //! its journal; the [canonical] form of it is what a simulated and a native run must agree on.
 
-#[cfg(not(madsim))]
+// The suites need all kernels; the library itself, and with it the command, builds without the cfg.
+#[cfg(all(test, not(madsim)))]
 compile_error!(
     "moored-scenarios needs --cfg madsim from .cargo/config.toml; an exported RUSTFLAGS (even an empty one) or another \
      working directory replaces it"

@@ -82,7 +82,7 @@ async fn on_stage(document: Document, kernel: SharedKernel) -> Result<Played, Pl
     };
     let stage = Stage {
         document,
-        platform: Arc::new(host),
+        platform: Arc::new(host.clone()),
         store,
         command,
         workspace: "/work".to_owned(),

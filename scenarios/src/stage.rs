@@ -150,7 +150,8 @@ struct Play {
 
 /// Plays the document to its end.
 pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
-    let wire = Arc::new(Wire::default());
+    let counts = |a: &Action| matches!(a.when, Some(Trigger::Updates(_)));
+    let wire = Arc::new(Wire::new(stage.document.actions.iter().any(counts)));
     let tapped: SharedPlatform =
         Arc::new(TappedPlatform::new(Arc::clone(&stage.platform), Arc::clone(&wire)));
     let config = HostConfig {
@@ -194,7 +195,7 @@ impl Play {
             self.take_answer(&open, answer).await;
         }
         if self.failures.is_empty() {
-            self.until(&open, "the session to come to rest", |v| is_at_rest(v)).await;
+            self.until(&open, "the session's rest", is_at_rest).await;
         }
         self.shut(&open).await;
         let view = open.view.get();

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 /// What went over the wire.
 #[derive(Default)]
 pub(crate) struct Wire {
+    /// Whether updates are looked into: it costs a parse of each.
+    reads_updates: bool,
     seen: Mutex<Seen>,
     changed: Notify,
 }
@@ -28,15 +30,25 @@ struct Seen {
 }
 
 impl Wire {
+    /// A wire whose updates are counted only if somebody asks for them.
+    pub(crate) fn new(reads_updates: bool) -> Self {
+        Self { reads_updates, ..Self::default() }
+    }
+
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The methods the host wrote, in order; replies are `reply`.
     pub(crate) fn methods(&self) -> Vec<String> {
+        #[derive(serde::Deserialize)]
+        struct Call<'a> {
+            #[serde(borrow)]
+            method: Option<std::borrow::Cow<'a, str>>,
+        }
         let method = |line: &String| {
-            let frame: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
-            frame["method"].as_str().unwrap_or("reply").to_owned()
+            let call = serde_json::from_str::<Call<'_>>(line).ok().and_then(|c| c.method);
+            call.map_or_else(|| "reply".to_owned(), std::borrow::Cow::into_owned)
         };
         self.seen().written.iter().map(method).collect()
     }
@@ -64,6 +76,9 @@ impl Wire {
     }
 
     fn read(&self, line: &[u8]) {
+        if !self.reads_updates {
+            return;
+        }
         let Ok(frame) = serde_json::from_slice::<serde_json::Value>(line) else {
             return;
         };

@@ -3,8 +3,14 @@
 //! A definition is chosen by the caller, by name or by file, never by the program's name. Any command line runs with
 //! the generic one.
 
+mod read;
+
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use read::{DEFINITION_BYTES_MAX, DefinitionError};
 
 use crate::failure::FailureCode;
 
@@ -17,9 +23,13 @@ pub struct AgentDefinition {
     /// Program and arguments. No shell stands between.
     #[serde(default)]
     pub command: Vec<String>,
-    /// Variables pinned at every spawn; the pinned values are part of the recorded identity (decision D15).
+    /// What only the embedder knows and a pinned variable needs. [`AgentDefinition::with`] gives it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, PinnedValue>,
+    /// Variables pinned at every spawn, `{name}` standing for one of `values`. What they come to is part of the recorded
+    /// identity (decision D15).
     #[serde(default)]
-    pub pin_env: std::collections::BTreeMap<String, String>,
+    pub pin_env: BTreeMap<String, String>,
     /// Variables the agent never inherits.
     #[serde(default)]
     pub drop_env: Vec<String>,
@@ -46,11 +56,39 @@ pub struct AgentDefinition {
     pub drift: Option<Drift>,
 }
 
+/// A value that the embedder gives.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedValue {
+    /// What it is, for the person who is asked for it.
+    pub about: String,
+    /// What it has to be.
+    #[serde(default)]
+    pub kind: ValueKind,
+    /// The value. In a document: what it is when none is given; absent, one has to be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// What a value has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ValueKind {
+    /// An absolute path.
+    AbsolutePath,
+    /// Any text.
+    #[default]
+    Text,
+}
+
 /// Releases that are supported (rule 1.2.6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SupportedVersions {
     /// The first supported release, `major.minor.patch`.
+    #[serde(deserialize_with = "read::release_text")]
+    #[schemars(regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub from: String,
     /// Whether releases with a pre-release suffix are supported.
     #[serde(default)]
@@ -80,6 +118,7 @@ pub enum Access {
 }
 
 /// Where the agent keeps a session. `{ENV_NAME}` stands for a pinned variable, `{session}` for the agent's session id.
+/// Nothing reads it in this version: the checks of decision D16 rest on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionFile {
@@ -95,7 +134,7 @@ pub struct SessionFile {
 pub struct SessionFileHeader {
     /// The record that is the header: the first one whose fields match.
     #[serde(default)]
-    pub matching: std::collections::BTreeMap<String, String>,
+    pub matching: BTreeMap<String, String>,
     /// Dotted path of the session id.
     pub id: String,
     /// Dotted path of the working directory.
@@ -107,11 +146,11 @@ pub struct SessionFileHeader {
 #[serde(deny_unknown_fields)]
 pub struct VerdictReader {
     /// The last record whose fields match is the one that counts.
-    pub last_matching: std::collections::BTreeMap<String, String>,
+    pub last_matching: BTreeMap<String, String>,
     /// Dotted path of the word.
     pub field: String,
     /// What each word means; a word that is not listed means nothing.
-    pub words: std::collections::BTreeMap<String, VerdictWord>,
+    pub words: BTreeMap<String, VerdictWord>,
     /// Dotted path of the agent's own explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -129,7 +168,8 @@ pub enum VerdictWord {
     Cancellation,
 }
 
-/// What the agent itself would resolve its store from, were nothing pinned (decision D15).
+/// What the agent itself would resolve its store from, were nothing pinned (decision D15). `{workspace}` stands for the
+/// session's working directory, `{HOME}` for the home folder. Nothing reads it in this version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Drift {
@@ -143,12 +183,18 @@ pub struct Drift {
 }
 
 impl AgentDefinition {
+    /// The JSON Schema of a definition.
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(AgentDefinition).to_value()
+    }
+
     /// The definition of any ACP agent nobody described.
     pub fn generic(command: Vec<String>) -> Self {
         Self {
             name: "agent".to_owned(),
             command,
-            pin_env: Default::default(),
+            values: BTreeMap::new(),
+            pin_env: BTreeMap::new(),
             drop_env: Vec::new(),
             versions: None,
             reopen: Reopen::Load,
@@ -158,6 +204,13 @@ impl AgentDefinition {
             verdict: None,
             drift: None,
         }
+    }
+}
+
+impl std::fmt::Debug for PinnedValue {
+    // It may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}(given: {})", self.kind, self.value.is_some())
     }
 }
 
@@ -195,11 +248,16 @@ impl UnsupportedRelease {
 impl SupportedVersions {
     /// Whether a release is supported: `major.minor.patch`, compared by number (rule 1.2.6).
     pub fn supports(&self, found: &str) -> bool {
-        let Some((found, is_pre_release)) = release(found) else {
+        let (Some((found, is_pre_release)), Some((from, _))) =
+            (release(found), release(&self.from))
+        else {
             return false;
         };
-        release(&self.from).is_some_and(|(from, _)| found >= from)
-            && (self.pre_releases || !is_pre_release)
+        match is_pre_release {
+            // A pre-release comes before its release.
+            true => self.pre_releases && found > from,
+            false => found >= from,
+        }
     }
 }
 
@@ -212,3 +270,6 @@ fn release(text: &str) -> Option<([u64; 3], bool)> {
     let release = [parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?];
     parts.next().is_none().then_some((release, suffix.is_some()))
 }
+
+#[cfg(test)]
+mod tests;

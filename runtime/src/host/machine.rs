@@ -370,6 +370,12 @@ impl HostMachine {
         if new.agent.command.first().is_none_or(String::is_empty) {
             return invalid("the agent has no command to start; name its program");
         }
+        if let Some(name) = new.agent.missing_value() {
+            let agent = &new.agent.name;
+            return invalid(&format!(
+                "the definition of {agent} needs a value for {name}; give it one"
+            ));
+        }
         if !new.workspace.starts_with('/') && !has_drive(&new.workspace) {
             return invalid("the workspace is not an absolute path; give its full path");
         }

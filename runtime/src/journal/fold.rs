@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    Batch, ChildRow, ContextView, Cursor, DispatchRow, DispatchState, ItemBody, ItemRow, ItemView,
-    Mark, Mutation, Position, Removed, Resolution, Row, RowKind, SendMode, Snapshot, StopEvent,
-    StreamedText, SubmissionState, SubmissionView, TextGrowth, ToolStatus, TurnBody, TurnState,
-    UserBody,
+    Batch, ChildRow, ContextView, Cursor, Cut, DispatchRow, DispatchState, ItemBody, ItemRow,
+    ItemView, Mark, MessageBody, Mutation, Position, Removed, Resolution, Row, RowKind, SendMode,
+    Snapshot, StopEvent, StreamedText, SubmissionState, SubmissionView, TextGrowth, ToolStatus,
+    TurnBody, TurnState, UserBody,
 };
 use crate::failure::FailureCode;
 use crate::ids::{Fence, ItemKey, MessageId, TurnKey, key};
@@ -27,6 +27,20 @@ pub struct Item {
     pub text_bytes: u64,
     /// Its body.
     pub body: ItemBody,
+}
+
+impl Item {
+    fn planned(&self) -> Self {
+        let body = match &self.body {
+            ItemBody::Message(message) => ItemBody::Message(MessageBody {
+                text: String::new(),
+                cut: message.cut.clone(),
+                ..*message
+            }),
+            body => body.clone(),
+        };
+        Self { scope: self.scope.clone(), body, ..*self }
+    }
 }
 
 /// A submission as the fold holds it.
@@ -57,9 +71,28 @@ pub struct Touched {
     removed: Vec<Removed>,
     submissions: BTreeSet<MessageId>,
     context: bool,
+    /// Nobody is to be told: the rows are read back.
+    unheard: bool,
 }
 
 impl Touched {
+    /// For rows that nobody is told of; stays empty, and copies nothing.
+    pub fn unheard() -> Self {
+        Self { unheard: true, ..Self::default() }
+    }
+
+    fn item(&mut self, key: &ItemKey) {
+        if !self.unheard {
+            self.items.insert(key.clone());
+        }
+    }
+
+    fn submission(&mut self, message: &MessageId) {
+        if !self.unheard {
+            self.submissions.insert(message.clone());
+        }
+    }
+
     /// Whether clients have anything to be told.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -111,6 +144,15 @@ impl Fold {
     /// An empty fold that keeps only the length of streamed text: what the machine plans with.
     pub fn planning() -> Self {
         Self::default()
+    }
+
+    /// The same state as the machine plans with: streamed text is not copied.
+    pub fn planning_copy(&mut self) -> Self {
+        let items = std::mem::take(&mut self.items);
+        let mut planning = Self { keeps_text: false, ..self.clone() };
+        planning.items = items.iter().map(|(key, item)| (key.clone(), item.planned())).collect();
+        self.items = items;
+        planning
     }
 
     /// The last row.
@@ -303,14 +345,17 @@ impl Fold {
             RowKind::Epoch { .. } => {}
             RowKind::Item(item) => self.put_item(at, 0, item, touched),
             RowKind::Text { item, revision, at: offset, text, cut } => {
-                let growth = TextGrowth {
-                    item: item.clone(),
-                    revision: *revision,
-                    at: *offset,
-                    text: text.clone(),
-                    cut: cut.clone(),
-                };
-                self.grow_text(growth, touched);
+                if self.grow_text(item, *revision, *offset, &text.0, cut.as_ref())
+                    && !touched.unheard
+                {
+                    touched.texts.push(TextGrowth {
+                        item: item.clone(),
+                        revision: *revision,
+                        at: *offset,
+                        text: text.clone(),
+                        cut: cut.clone(),
+                    });
+                }
             }
             RowKind::Tombstone { item, revision } => self.remove(item, *revision, touched),
             RowKind::Mark { mark } => self.put_mark(at, mark, touched),
@@ -370,7 +415,7 @@ impl Fold {
         self.index_item(&row.item, &body);
         let item = Item { revision: row.revision, position, scope, observed_ms, text_bytes, body };
         self.items.insert(row.item.clone(), item);
-        touched.items.insert(row.item.clone());
+        touched.item(&row.item);
     }
 
     fn index_item(&mut self, key: &ItemKey, body: &ItemBody) {
@@ -401,28 +446,36 @@ impl Fold {
         }
     }
 
-    fn grow_text(&mut self, growth: TextGrowth, touched: &mut Touched) {
+    /// Whether the text was taken.
+    fn grow_text(
+        &mut self,
+        key: &ItemKey,
+        revision: u64,
+        at: u64,
+        text: &str,
+        cut: Option<&Cut>,
+    ) -> bool {
         let keeps_text = self.keeps_text;
-        let Some(item) = self.items.get_mut(&growth.item).filter(|i| i.revision < growth.revision)
-        else {
-            return;
+        let Some(item) = self.items.get_mut(key).filter(|i| i.revision < revision) else {
+            return false;
         };
         let ItemBody::Message(message) = &mut item.body else {
-            return;
+            return false;
         };
         if keeps_text {
-            place_text(&mut message.text, growth.at, &growth.text.0);
+            place_text(&mut message.text, at, text);
         }
-        if growth.cut.is_some() {
-            message.cut.clone_from(&growth.cut);
+        if cut.is_some() {
+            message.cut = cut.cloned();
         }
-        item.text_bytes = item.text_bytes.max(growth.at + growth.text.0.len() as u64);
-        item.revision = growth.revision;
-        touched.texts.push(growth);
+        item.text_bytes = item.text_bytes.max(at + text.len() as u64);
+        item.revision = revision;
+        true
     }
 
     fn remove(&mut self, key: &ItemKey, revision: u64, touched: &mut Touched) {
-        if self.items.get(key).is_some_and(|i| i.revision >= revision) {
+        let gone = self.removed.get(key).copied().unwrap_or(0);
+        if gone >= revision || self.items.get(key).is_some_and(|i| i.revision >= revision) {
             return;
         }
         if let Some(item) = self.items.remove(key) {
@@ -435,7 +488,9 @@ impl Fold {
         }
         touched.items.remove(key);
         self.removed.insert(key.clone(), revision);
-        touched.removed.push(Removed { item: key.clone(), revision });
+        if !touched.unheard {
+            touched.removed.push(Removed { item: key.clone(), revision });
+        }
     }
 
     fn put_mark(&mut self, at: At, mark: &Mark, touched: &mut Touched) {
@@ -443,7 +498,7 @@ impl Fold {
             Mark::Stop(stop) => self.latest_stop = Some((at.seq, stop.clone())),
             Mark::Context { used, size } => {
                 self.context = Some(ContextView { used: *used, size: *size });
-                touched.context = true;
+                touched.context = !touched.unheard;
             }
             Mark::Unknown => {}
         }
@@ -467,7 +522,7 @@ impl Fold {
         let submission = Submission { view, fingerprint: new.fingerprint.clone(), fence: at.fence };
         self.submissions.insert(new.message_id.clone(), submission);
         self.queued.insert(at.seq, new.message_id.clone());
-        touched.submissions.insert(new.message_id.clone());
+        touched.submission(new.message_id);
         let body = UserBody { message_id: new.message_id.clone(), text: new.text.0.clone() };
         let row = ItemRow {
             item: user_item(new.message_id),
@@ -518,7 +573,7 @@ impl Fold {
             }
             DispatchState::Accepted | DispatchState::Unknown => self.requested = true,
         }
-        touched.submissions.insert(message);
+        touched.submission(&message);
     }
 
     /// A queued message moves to its handover, a rejected one to its rejection (rule 6.4.4).
@@ -538,8 +593,8 @@ impl Fold {
         item.position = Position { seq: at.seq, index };
         item.scope = scope;
         item.revision += 1;
-        self.order.insert(item.position, key.clone());
-        touched.items.insert(key);
+        touched.item(&key);
+        self.order.insert(item.position, key);
     }
 
     fn put_child(&mut self, at: At, child: &ChildRow) {

@@ -9,7 +9,7 @@ use crate::ids::{ItemKey, MessageId, TurnKey};
 use crate::limits::PAYLOAD_HEAD_BYTES_MAX;
 
 /// The body of one item at one revision.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ItemBody {
@@ -259,7 +259,7 @@ pub struct ApprovalBody {
 }
 
 /// One option of a permission request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalOption {
     /// The agent's id of it.
     pub id: String,
@@ -268,6 +268,15 @@ pub struct ApprovalOption {
     /// The agent's word for its kind, as it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+}
+
+impl std::fmt::Debug for ApprovalOption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApprovalOption")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where a permission request stands (rule 6.2.5).

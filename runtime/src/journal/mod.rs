@@ -2,6 +2,7 @@
 
 mod fold;
 mod item;
+mod read;
 mod row;
 mod timeline;
 mod view;

@@ -1,6 +1,6 @@
 //! What a client keeps of one session: the snapshot and every batch, folded so that overlaps converge (rule 6.7.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Batch, ContextView, Cursor, ItemBody, ItemView, Snapshot, SubmissionView, TextGrowth,
@@ -15,6 +15,8 @@ pub struct Timeline {
     fence: Fence,
     items: BTreeMap<ItemKey, (u64, ItemView)>,
     removed: BTreeMap<ItemKey, u64>,
+    /// The newest snapshot: up to here, what it does not hold is gone.
+    whole: u64,
     submissions: BTreeMap<MessageId, SubmissionView>,
     context: Option<ContextView>,
 }
@@ -65,6 +67,12 @@ impl Timeline {
             *self = Self::default();
         }
         let as_of = snapshot.cursor.seq;
+        if as_of > self.whole {
+            self.whole = as_of;
+            // What was removed while nobody was told.
+            let kept: BTreeSet<_> = snapshot.items.iter().map(|i| &i.item).collect();
+            self.items.retain(|key, (seen, _)| *seen > as_of || kept.contains(key));
+        }
         for item in snapshot.items {
             self.put(as_of, item);
         }
@@ -114,7 +122,9 @@ impl Timeline {
             .items
             .get(&item.item)
             .is_some_and(|(seen, known)| (known.revision, *seen) > (item.revision, as_of));
-        if !gone && !older {
+        // A late batch must not bring back what a snapshot no longer held.
+        let dropped = as_of < self.whole && !self.items.contains_key(&item.item);
+        if !gone && !older && !dropped {
             self.items.insert(item.item.clone(), (as_of, item));
         }
     }
@@ -127,6 +137,10 @@ impl Timeline {
             return;
         }
         if let ItemBody::Message(message) = &mut item.body {
+            if growth.at > message.text.len() as u64 {
+                // What lies before it has not come: it is not taken for the whole.
+                return;
+            }
             place_text(&mut message.text, growth.at, &growth.text.0);
             if growth.cut.is_some() {
                 message.cut = growth.cut;

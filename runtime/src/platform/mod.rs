@@ -7,11 +7,13 @@
 #[cfg(feature = "native")]
 pub mod native;
 mod process;
+mod race;
 mod tasks;
 mod time;
 mod watched;
 
 pub use process::*;
+pub use race::{Raced, race, when};
 pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};
 pub use time::{Elapsed, Moment, Mono, sleep_ms, timeout};
 pub use watched::Watched;
@@ -48,14 +50,4 @@ pub trait Platform: Send + Sync + 'static {
 
     /// An observation point: free in production, the trace in simulation.
     fn event(&self, _what: &'static str, _detail: &dyn Fn() -> String) {}
-}
-
-/// `tokio::select!` draws its first branch from a per-thread generator that no seed controls; ours goes in written
-/// order: stop, exit, cancel, timer, data.
-#[macro_export]
-macro_rules! select {
-    ($($tokens:tt)*) => {{
-        #[expect(clippy::disallowed_macros, reason = "biased: the branches are polled in written order")]
-        { $crate::__tokio::select! { biased; $($tokens)* } }
-    }};
 }

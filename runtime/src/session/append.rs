@@ -7,10 +7,11 @@ use super::timers::Timer;
 use super::{Answer, CallId, Effect, Operation, Ticket};
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId};
-use crate::journal::{ROW_VERSION, Row, RowKind, Touched};
+use crate::journal::{ItemBody, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched};
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, STORE_RETRY_MS};
 use crate::platform::{ChildSpec, Moment};
 use crate::store::{LedgerEntry, LedgerOutcome, RecordChange, Refusal, Unit};
+use crate::wire::RequestId;
 
 /// What waits for a unit to be durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(super) enum Gate {
     /// A prompt, on its dispatch row (rule 5.1.2).
     Prompt(Generation, MessageId),
     /// A person's permission answer, on its compare-and-set (rule 9.3.1).
-    Reply(Generation, Vec<u8>),
+    Reply(Generation, RequestId, Vec<u8>),
     /// The end of the child is on disk: nothing of it is kept.
     Gone(Generation),
 }
@@ -153,22 +154,18 @@ impl Session {
             self.drop_gates(draft.gates);
             return;
         }
-        let mut seq = self.plan.cursor().seq;
-        let mut rows = Vec::with_capacity(draft.rows.len());
-        let mut bytes = 0;
-        for kind in draft.rows {
-            seq += 1;
-            bytes += weight(&kind);
-            rows.push(Row {
-                v: ROW_VERSION,
-                epoch: self.record.epoch.clone(),
-                seq,
-                fence: self.record.lease.fence,
-                at_ms: now.wall_ms,
-                recovered: draft.recovered,
-                kind,
-            });
-        }
+        let last = self.plan.cursor().seq;
+        let bytes = draft.rows.iter().map(weight).sum();
+        let row = |(seq, kind)| Row {
+            v: ROW_VERSION,
+            epoch: self.record.epoch.clone(),
+            seq,
+            fence: self.record.lease.fence,
+            at_ms: now.wall_ms,
+            recovered: draft.recovered,
+            kind,
+        };
+        let rows: Vec<Row> = (last + 1..).zip(draft.rows).map(row).collect();
         let mut touched = Touched::default();
         for row in &rows {
             self.plan.apply(row, &mut touched);
@@ -221,7 +218,10 @@ impl Session {
         };
         assert_eq!(waiting.ticket, ticket, "units become durable in the order of their tickets");
         self.appends.bytes -= waiting.bytes;
-        self.appends.refusing = false;
+        if std::mem::take(&mut self.appends.refusing) {
+            // What was planned while it refused goes behind what was submitted again, before anything newer.
+            self.submit_waiting();
+        }
         let mut touched = Touched::default();
         for row in &waiting.unit.rows {
             self.durable.apply(row, &mut touched);
@@ -268,7 +268,11 @@ impl Session {
             self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
             return;
         }
-        for waiting in &mut self.appends.waiting {
+        self.submit_waiting();
+    }
+
+    fn submit_waiting(&mut self) {
+        for waiting in self.appends.waiting.iter_mut().filter(|w| !w.in_flight) {
             waiting.in_flight = true;
             let effect = Effect::Append { ticket: waiting.ticket, unit: waiting.unit.clone() };
             self.effects.push_back(effect);
@@ -314,7 +318,7 @@ impl Session {
             Gate::Initialize(generation) => self.initialize(now, &generation),
             Gate::Ready(generation) => self.become_ready(now, &generation),
             Gate::Prompt(generation, message) => self.write_prompt(now, &generation, &message),
-            Gate::Reply(generation, frame) => self.write_reply(&generation, frame),
+            Gate::Reply(generation, id, frame) => self.write_reply(&generation, &id, frame),
             Gate::Gone(generation) => self.forget_child(&generation),
         }
     }
@@ -334,12 +338,34 @@ impl Session {
     }
 }
 
-/// Bytes of a row that can be large.
+/// What a row weighs beside its text and payloads.
+const ROW_BYTES: usize = 256;
+
+/// Bytes that a row holds while it waits.
 fn weight(kind: &RowKind) -> usize {
     match kind {
-        RowKind::Text { text, .. } | RowKind::Submission { text, .. } => text.0.len(),
-        _ => 256,
+        RowKind::Text { text, .. } | RowKind::Submission { text, .. } => ROW_BYTES + text.0.len(),
+        RowKind::Item(row) => body_weight(&row.body),
+        RowKind::Batch { mutations, .. } => mutations
+            .iter()
+            .map(|m| if let Mutation::Item(row) = m { body_weight(&row.body) } else { ROW_BYTES })
+            .sum(),
+        _ => ROW_BYTES,
     }
+}
+
+fn body_weight(body: &ItemBody) -> usize {
+    let payload = |p: &Option<Payload>| p.as_ref().map_or(0, |p| p.head.len());
+    ROW_BYTES
+        + match body {
+            ItemBody::User(user) => user.text.len(),
+            ItemBody::Message(message) => message.text.len(),
+            ItemBody::Tool(t) => t.title.len() + payload(&t.input) + payload(&t.output),
+            ItemBody::Plan(raw) | ItemBody::Raw(raw) => raw.payload.head.len(),
+            ItemBody::Status(status) => status.text.len(),
+            ItemBody::Approval(a) => a.options.iter().map(|o| o.id.len() + o.label.len()).sum(),
+            ItemBody::Turn(_) => 0,
+        }
 }
 
 impl Answer {

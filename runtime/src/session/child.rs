@@ -7,7 +7,7 @@ use super::machine::Session;
 use super::turn::{EndedTurn, OpenTurn};
 use crate::failure::FailureFact;
 use crate::ids::{AgentSessionId, Fence, Generation, ItemKey, MessageId, SpawnToken};
-use crate::journal::StopReason;
+use crate::journal::{EndedAnswer, StopReason};
 use crate::limits::STDERR_TAIL_CHARS_MAX;
 use crate::platform::{ChildIdentity, Exit, Moment, Mono, Survivor};
 use crate::status::{ChildPhase, ChildRef};
@@ -127,6 +127,16 @@ pub(super) enum Tree {
     Swept { empty: bool, survivors: Vec<Survivor> },
 }
 
+/// The last of the agent's stderr; `Debug` tells its length only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct StderrTail(String);
+
+impl std::fmt::Debug for StderrTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "({} bytes)", self.0.len())
+    }
+}
+
 /// One child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Child {
@@ -148,6 +158,8 @@ pub(super) struct Child {
     pub(super) auth_method: Option<String>,
     pub(super) authenticated: bool,
     pub(super) agent_session: Option<AgentSessionId>,
+    /// It was loaded, and no prompt has been written since: what it says of the conversation is replay (rule 7.2.5).
+    pub(super) replaying: bool,
     /// Frames of a session the host does not know yet (rule 1.2.8).
     pub(super) early: VecDeque<wire::Event<'static>>,
     pub(super) asks: BTreeMap<wire::RequestId, Ask>,
@@ -157,16 +169,20 @@ pub(super) struct Child {
     pub(super) turn: Option<OpenTurn>,
     pub(super) ended: VecDeque<EndedTurn>,
     pub(super) agent_turns: u64,
-    pub(super) stderr: String,
+    pub(super) stderr: StderrTail,
     /// It does not read, and even the reserve of its write queue is full.
     pub(super) stuck: bool,
     pub(super) stdout_ended: bool,
+    /// Contact was lost: nothing more that it says is taken (rule 1.5.2).
+    pub(super) cut_off: bool,
     /// Nothing of its last words is still on its way.
     pub(super) stderr_ended: bool,
     pub(super) failure: Option<FailureFact>,
     pub(super) ending: Option<Ending>,
     pub(super) root: Option<RootEnd>,
     pub(super) exit_recorded: bool,
+    /// Its end is told, and on its way to the disk: what a close that comes now is answered with.
+    pub(super) over: Option<EndedAnswer>,
     pub(super) tree: Tree,
     pub(super) defects: super::defects::Defects,
 }
@@ -195,6 +211,7 @@ impl Child {
             auth_method: None,
             authenticated: false,
             agent_session: None,
+            replaying: false,
             early: VecDeque::new(),
             asks: BTreeMap::new(),
             prompt: None,
@@ -202,14 +219,16 @@ impl Child {
             turn: None,
             ended: VecDeque::new(),
             agent_turns: 0,
-            stderr: String::new(),
+            stderr: StderrTail::default(),
             stuck: false,
             stdout_ended: false,
+            cut_off: false,
             stderr_ended: false,
             failure: None,
             ending: None,
             root: None,
             exit_recorded: false,
+            over: None,
             tree: Tree::Unswept,
             defects: super::defects::Defects::default(),
         }
@@ -245,28 +264,32 @@ impl Child {
 
     /// As it is published: from its recorded identity on (rule 1.2.1 i).
     pub(super) fn published(&self) -> Option<(ChildRef, ChildPhase)> {
-        let phase = match self.phase {
-            Phase::Reserving | Phase::Spawning | Phase::Recording => return None,
-            Phase::Ready => ChildPhase::Ready,
-            _ => ChildPhase::Starting,
-        };
+        let phase = self.published_phase()?;
         Some((ChildRef { generation: self.generation.clone(), fence: self.fence }, phase))
+    }
+
+    pub(super) fn published_phase(&self) -> Option<ChildPhase> {
+        match self.phase {
+            Phase::Reserving | Phase::Spawning | Phase::Recording => None,
+            Phase::Ready => Some(ChildPhase::Ready),
+            _ => Some(ChildPhase::Starting),
+        }
     }
 
     /// Keeps the last of stderr (rule 1.5.9).
     pub(super) fn keep_stderr(&mut self, bytes: &[u8]) {
-        self.stderr.push_str(&String::from_utf8_lossy(bytes));
-        let chars = self.stderr.chars().count();
+        let tail = &mut self.stderr.0;
+        tail.push_str(&String::from_utf8_lossy(bytes));
+        let chars = tail.chars().count();
         if chars > STDERR_TAIL_CHARS_MAX {
-            let cut =
-                self.stderr.char_indices().nth(chars - STDERR_TAIL_CHARS_MAX).map_or(0, |(i, _)| i);
-            self.stderr.drain(..cut);
+            let cut = tail.char_indices().nth(chars - STDERR_TAIL_CHARS_MAX).map_or(0, |(i, _)| i);
+            tail.drain(..cut);
         }
     }
 
     /// The agent's last words, for a person: the end of its stderr.
     pub(super) fn last_words(&self) -> Option<String> {
-        let lines: Vec<_> = self.stderr.lines().filter(|l| !l.trim().is_empty()).collect();
+        let lines: Vec<_> = self.stderr.0.lines().filter(|l| !l.trim().is_empty()).collect();
         let last = lines.len().saturating_sub(LAST_WORDS_LINES_MAX);
         let words = lines[last..].join("\n");
         (!words.is_empty()).then_some(words)

@@ -26,7 +26,9 @@ impl Session {
             send.message_id.as_str(),
             &serde_json::json!({"text": send.text, "mode": send.mode}),
         );
-        if let Some(known) = self.plan.submission(&send.message_id) {
+        // What a lost store dropped was never accepted.
+        let journal = if self.appends.is_closed() { &self.durable } else { &self.plan };
+        if let Some(known) = journal.submission(&send.message_id) {
             // One id, one delivery: what was recorded is answered again (rule 5.2.1).
             let answer = if known.fingerprint == print {
                 let state = known.view.state;
@@ -103,12 +105,21 @@ impl Session {
 
     /// The message that goes next.
     fn next_message(&self) -> Option<MessageId> {
-        self.withheld.clone().or_else(|| {
+        self.held_back().or_else(|| {
             let steer = |m: &&MessageId| {
                 self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer)
             };
             self.plan.queued().find(steer).or_else(|| self.plan.queued().next()).cloned()
         })
+    }
+
+    /// The message whose frame was held back, unless it was rejected meanwhile.
+    pub(super) fn held_back(&self) -> Option<MessageId> {
+        self.withheld.clone().filter(|m| self.is_handed_over(m))
+    }
+
+    fn is_handed_over(&self, message: &MessageId) -> bool {
+        self.plan.submission(message).is_some_and(|s| s.view.state == SubmissionState::HandedOver)
     }
 
     /// One step of the delivery loop: ensure a child, or hand the next message over (rules 5.3.2, 5.3.3).
@@ -141,7 +152,7 @@ impl Session {
             return;
         }
         let generation = child.generation.clone();
-        if self.withheld.take().is_some() {
+        if self.withheld.take().is_some_and(|held| held == message) {
             // Its handover is on disk already, and no frame of it ever left.
             if let Some(child) = self.child.as_mut() {
                 child.dispatching = Some(message.clone());
@@ -171,12 +182,12 @@ impl Session {
         message: &MessageId,
     ) {
         let Some(child) = self.child_of(generation) else {
-            self.withhold(message);
+            self.withhold(now, message);
             return;
         };
         if child.dispatching.take().is_none() || !child.is_ready() {
             // A Stop or an end overtook it: it never left, and runs as its own turn later (decision D24).
-            self.withhold(message);
+            self.withhold(now, message);
             return;
         }
         let Some(session) = child.agent_session.clone() else {
@@ -198,19 +209,24 @@ impl Session {
             self.reject(now, message, FailureFact::new(FailureCode::MessageTooLarge));
             return;
         };
+        child.replaying = false;
         child.prompt = Some(Prompt { message: message.clone(), accepted: false, cancelled: None });
         self.write(frame, wire::write_queue::FrameKind::Request);
         self.open_prompt_turn(now, message);
         self.steer(now);
     }
 
-    fn withhold(&mut self, message: &MessageId) {
-        let unsettled = self
-            .plan
-            .submission(message)
-            .is_some_and(|s| s.view.state == SubmissionState::HandedOver);
-        if unsettled && self.life == Life::Open {
-            self.withheld = Some(message.clone());
+    fn withhold(&mut self, now: Moment, message: &MessageId) {
+        if !self.is_handed_over(message) {
+            return;
+        }
+        match self.life {
+            Life::Open => self.withheld = Some(message.clone()),
+            // No child comes that could take it, and it is proven that none has seen it.
+            Life::Closed => self.reject(now, message, FailureFact::new(FailureCode::ChatClosed)),
+            Life::Quitting | Life::ReadOnly => {
+                self.reject(now, message, FailureFact::new(FailureCode::HostStopped));
+            }
         }
     }
 

@@ -78,6 +78,61 @@ pub enum Effect {
     },
 }
 
+/// What a trace says of an effect: short, without anybody's words, and different wherever two runs differ in what was
+/// decided.
+impl std::fmt::Display for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Append { ticket, unit } => {
+                let last = unit.rows.last().map_or(0, |r| r.seq);
+                let record = unit.record.as_ref().map_or(0, |r| r.record.revision);
+                write!(
+                    f,
+                    "append {} rows {} to {last} fence {}",
+                    ticket.0,
+                    unit.rows.len(),
+                    unit.fence
+                )?;
+                write!(f, " record {record} ledger {}", u8::from(unit.ledger.is_some()))
+            }
+            Self::Answer { call, answer } => write!(f, "answer {} {}", call.0, answer.is_ok()),
+            Self::Commit(batch) => write!(
+                f,
+                "commit {} items {} texts {} sends {}",
+                batch.cursor.seq,
+                batch.items.len(),
+                batch.texts.len(),
+                batch.submissions.len()
+            ),
+            Self::CloseStdin { .. } => f.write_str("close stdin"),
+            Self::Forget { .. } => f.write_str("forget"),
+            Self::Mint => f.write_str("mint"),
+            Self::Order { order, .. } => write!(f, "order {order:?}"),
+            Self::Publish(s) => write!(
+                f,
+                "publish {:?} {:?} {:?} stopping {}",
+                s.status, s.host_execution_phase, s.turn_outcome, s.stopping
+            ),
+            Self::Read { on, .. } => write!(f, "read {on}"),
+            Self::Spawn { .. } => f.write_str("spawn"),
+            Self::Write { frame, .. } => write!(f, "write {} bytes", frame.0.len()),
+        }
+    }
+}
+
+impl Answer {
+    /// Whether the call was carried out.
+    pub fn is_ok(&self) -> bool {
+        match self {
+            Self::Created(r) => r.is_ok(),
+            Self::Sent(r) => r.is_ok(),
+            Self::Stopped(r) => r.is_ok(),
+            Self::Answered(r) => r.is_ok(),
+            Self::Closed(r) => r.is_ok(),
+        }
+    }
+}
+
 /// A frame on its way to an agent. `Debug` tells its length only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame(pub Vec<u8>);

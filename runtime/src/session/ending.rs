@@ -9,7 +9,7 @@ use super::timers::Timer;
 use super::turn::TurnEnd;
 use super::{Answer, Effect, Operation};
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
-use crate::ids::{Generation, key};
+use crate::ids::{Generation, MessageId, key};
 use crate::journal::{
     ChildRow, DispatchRow, DispatchState, EndedAnswer, Mark, Mutation, RootProof, RowKind,
     StopEvent, StopReason, SubmissionState, TreeProof, TurnState, UnknownReason,
@@ -42,12 +42,17 @@ impl Session {
             self.plan(now, Draft::rows(rows).with_record());
         }
         self.closers.push(operation);
-        if self.child.is_some() {
+        if let Some(over) = self.child.as_ref().and_then(|c| c.over.clone()) {
+            self.answer_closers(now, Some(over));
+        } else if self.child.is_some() {
             self.end_child_as(now, Cause::Asked(StopReason::UserClose));
             self.wound_down(now);
             self.retry_unproven_end(now);
-        } else {
+        } else if self.record.lease.claim == Claim::Released {
             self.answer_closers(now, None);
+        } else {
+            // An earlier host's child may still live (rule 1.8.8).
+            self.refuse_closers();
         }
         self.advance(now);
     }
@@ -73,12 +78,17 @@ impl Session {
 
     /// What is queued is never blamed on the agent (rule 3.9.2).
     fn abandon_queued(&mut self, code: FailureCode) -> Vec<RowKind> {
+        let queued = self.undelivered();
         self.withheld = None;
-        let queued: Vec<_> = self.plan.queued().cloned().collect();
         queued
             .iter()
             .map(|m| RowKind::Dispatch(super::deliver::rejection(m, FailureFact::new(code))))
             .collect()
+    }
+
+    /// What no agent has seen: a message that was held back, and what is queued.
+    pub(super) fn undelivered(&self) -> Vec<MessageId> {
+        self.held_back().into_iter().chain(self.plan.queued().cloned()).collect()
     }
 
     /// The child is to end. A ready one with a turn in flight is wound down first; the ladder of any other begins at once.
@@ -116,7 +126,10 @@ impl Session {
         else {
             return;
         };
-        let (ladder, _close_stdin) = Ladder::begin(policy, now.mono);
+        let (ladder, _close_stdin) = match ending.ladder {
+            None => Ladder::begin(policy, now.mono),
+            Some(_) => Ladder::begin_again(policy, now.mono),
+        };
         if let Some(at) = ladder.deadline() {
             self.timers.arm(Timer::Ladder, at);
         }
@@ -212,6 +225,7 @@ impl Session {
         self.end_turn(now, "broken", TurnEnd::cut(TurnState::Unverifiable, None, None));
         if let Some(child) = self.child.as_mut() {
             child.prompt = None;
+            child.cut_off = true;
         }
         self.end_child_as(now, Cause::Broken);
         self.begin_ladder(now);
@@ -479,11 +493,14 @@ impl Session {
             .push_back(Effect::Order { generation: generation.clone(), order: Order::Release });
         draft = draft.gate(Gate::Gone(generation));
         let closed = EndedAnswer { how, root: RootProof::Exited, tree };
+        if let Some(child) = self.child.as_mut() {
+            child.over = Some(closed.clone());
+        }
         self.plan(now, draft);
         self.answer_closers(now, Some(closed));
     }
 
-    fn answer_closers(&mut self, now: Moment, ended: Option<EndedAnswer>) {
+    pub(super) fn answer_closers(&mut self, now: Moment, ended: Option<EndedAnswer>) {
         let ended = ended.unwrap_or(EndedAnswer {
             how: None,
             root: RootProof::Exited,
@@ -517,16 +534,17 @@ impl Session {
         });
         let settlement = self.settlement("never-started");
         let draft = Draft::rows(vec![row]).with_record().gate(Gate::Gone(generation));
-        if let Some(child) = self.child.as_mut() {
-            child.exit_recorded = true;
-            child.ending.get_or_insert(Ending { cause: Cause::AttachFailed, ladder: None });
-        }
-        self.plan_batch(now, &settlement, mutations, draft);
         let never = EndedAnswer {
             how: Some(EndedHow::NeverStarted),
             root: RootProof::Exited,
             tree: TreeProof::Gone,
         };
+        if let Some(child) = self.child.as_mut() {
+            child.exit_recorded = true;
+            child.over = Some(never.clone());
+            child.ending.get_or_insert(Ending { cause: Cause::AttachFailed, ladder: None });
+        }
+        self.plan_batch(now, &settlement, mutations, draft);
         self.answer_closers(now, Some(never));
     }
 

@@ -138,13 +138,21 @@ pub struct Ladder {
     policy: LadderPolicy,
     step: Step,
     until: Mono,
+    /// An earlier run has come to force: whatever rung the child leaves on, it did not leave by itself.
+    forced: bool,
 }
 
 impl Ladder {
     /// Begins at stdin EOF, which the caller carries out now.
     pub fn begin(policy: LadderPolicy, now: Mono) -> (Self, Rung) {
         let until = now.plus_ms(policy.eof_grace_ms);
-        (Self { policy, step: Step::Eof, until }, Rung::CloseStdin)
+        (Self { policy, step: Step::Eof, until, forced: false }, Rung::CloseStdin)
+    }
+
+    /// Begins again after a run that has proven nothing (rule 1.6.8).
+    pub fn begin_again(policy: LadderPolicy, now: Mono) -> (Self, Rung) {
+        let (ladder, rung) = Self::begin(policy, now);
+        (Self { forced: true, ..ladder }, rung)
     }
 
     /// When the present window closes; `None` once given up.
@@ -174,6 +182,7 @@ impl Ladder {
     /// How a child that is seen to end now has ended.
     pub fn ended_how(&self) -> EndedHow {
         match self.step {
+            _ if self.forced => EndedHow::AfterKill,
             Step::Eof => EndedHow::OnEof,
             Step::Term => EndedHow::AfterTerm,
             Step::Kill | Step::GaveUp => EndedHow::AfterKill,

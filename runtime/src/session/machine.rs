@@ -45,7 +45,20 @@ pub struct Session {
     pub(super) closers: Vec<Operation>,
     pub(super) life: Life,
     published: Option<Summary>,
+    /// What the published summary was made of: while it is the same, nothing is derived again (rule 4.1.7).
+    published_of: Option<SummaryOf>,
     status_since: (Option<Status>, Option<u64>),
+}
+
+/// Everything a summary depends on, by its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SummaryOf {
+    /// The durable journal's.
+    seq: u64,
+    /// The record's; each start and each end of a child changes it.
+    revision: u64,
+    phase: Option<crate::status::ChildPhase>,
+    refusing: bool,
 }
 
 /// What the session still takes.
@@ -104,6 +117,7 @@ impl Session {
             closers: Vec::new(),
             life: Life::Open,
             published: None,
+            published_of: None,
             status_since: (None, None),
         }
     }
@@ -194,6 +208,18 @@ impl Session {
     }
 
     fn publish(&mut self, now: Moment) {
+        let refusing = self.appends.is_refusing() || self.appends.is_closed();
+        let phase = self.child.as_ref().and_then(Child::published_phase);
+        let of = SummaryOf {
+            seq: self.durable.cursor().seq,
+            revision: self.record.revision,
+            phase,
+            refusing,
+        };
+        if self.published_of.as_ref() == Some(&of) {
+            return;
+        }
+        self.published_of = Some(of);
         let present = status(&self.durable);
         if self.status_since.0 != present {
             // Dated by the session's own edges, never by row activity (rule 4.3.1).

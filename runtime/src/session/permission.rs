@@ -178,7 +178,6 @@ impl Session {
         else {
             return Err(RefusalCode::PromptUnavailable);
         };
-        ask.claimed = true;
         let outcome = match &answer.option {
             Some(option) => PermissionOutcome::Selected(option.clone()),
             None => PermissionOutcome::Cancelled,
@@ -186,6 +185,8 @@ impl Session {
         let Ok(frame) = wire::encode::permission_outcome(id, &outcome) else {
             return Err(RefusalCode::InvalidOption);
         };
+        ask.claimed = true;
+        let id = id.clone();
         let generation = child.generation.clone();
         body.resolution =
             if answer.option.is_some() { Resolution::Resolved } else { Resolution::Cancelled };
@@ -198,21 +199,32 @@ impl Session {
             ItemRow { item: answer.item.clone(), revision, scope, body: ItemBody::Approval(body) };
         let told = Answer::Answered(Ok(ItemKeyAnswer { item: answer.item.clone(), revision }));
         let draft = Draft::rows(vec![RowKind::Item(row)])
-            .gate(Gate::Reply(generation, frame))
+            .gate(Gate::Reply(generation, id, frame))
             .answering(self, now, operation, told);
         self.plan(now, draft);
         Ok(())
     }
 
     /// A committed answer goes out, also when a Stop came meanwhile (rule 9.4.1).
-    pub(super) fn write_reply(&mut self, generation: &Generation, frame: Vec<u8>) {
+    pub(super) fn write_reply(&mut self, generation: &Generation, id: &RequestId, frame: Vec<u8>) {
         let Some(child) = self.child_of(generation) else {
             return;
         };
-        if let Some(id) = child.asks.iter().find(|(_, a)| a.claimed).map(|(id, _)| id.clone()) {
-            child.asks.remove(&id);
-        }
+        child.asks.remove(id);
         self.write(frame, FrameKind::Reply);
+    }
+
+    /// A request that outlived its turn gets its `cancelled` outcome; its row ended with the turn (R28, rule 2.3.4).
+    pub(super) fn release_asks(&mut self) {
+        let Some(child) = self.child.as_mut() else {
+            return;
+        };
+        let open: Vec<_> =
+            child.asks.iter().filter(|(_, a)| !a.claimed).map(|(id, _)| id.clone()).collect();
+        child.asks.retain(|_, a| a.claimed);
+        for id in open {
+            self.reply_permission(&id, &PermissionOutcome::Cancelled);
+        }
     }
 
     /// At a Stop, a close or a steer: the agent gets its `cancelled` outcome, the row is cancelled (rule 9.4.1). A claimed

@@ -19,11 +19,11 @@ impl Session {
     /// 6.11.2).
     pub fn restore(policy: Policy, record: SessionRecord, stored: StoredRows, now: Moment) -> Self {
         let mut session = Self::empty(policy, record);
-        let mut touched = Touched::default();
+        let mut touched = Touched::unheard();
         for row in &stored.rows {
-            session.plan.apply(row, &mut touched);
             session.durable.apply(row, &mut touched);
         }
+        session.plan = session.durable.planning_copy();
         if stored.fault.is_some() {
             // In doubt: refuse, and keep it readable (invariant 12).
             session.life = Life::ReadOnly;

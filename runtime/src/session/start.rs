@@ -24,7 +24,7 @@ impl Session {
             return;
         }
         debug_assert!(self.child.is_none(), "one child at a time (invariant 1)");
-        let start_for = self.withheld.clone().or_else(|| self.plan.queued().next().cloned());
+        let start_for = self.held_back().or_else(|| self.plan.queued().next().cloned());
         if start_for.is_none() || self.refuses_commands().is_some() {
             return;
         }
@@ -48,7 +48,7 @@ impl Session {
         ChildSpec {
             argv: agent.command.clone(),
             cwd: self.record.workspace.clone(),
-            set_env: agent.pin_env.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            set_env: agent.pinned().into_iter().collect(),
             drop_env: agent.drop_env.clone(),
             token,
             ladder: self.policy.ladder.clone().with_eof_grace_ms(agent.eof_grace_ms),
@@ -214,6 +214,7 @@ impl Session {
             Opening::Resume(session) => wire::encode::session_resume(id, session.as_str(), &cwd),
             Opening::Load(session) => wire::encode::session_load(id, session.as_str(), &cwd),
         };
+        child.replaying = matches!(opening, Opening::Load(_));
         child.phase = Phase::Opening(opening);
         child.early.clear();
         if let Ok(frame) = frame {

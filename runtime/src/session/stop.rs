@@ -44,7 +44,8 @@ impl Session {
             // It means a turn that is over: it stops nothing (rule 3.2.4).
             return self.answer_stop(now, &operation, stop.turn, false, vec![]);
         }
-        let queued: Vec<_> = self.plan.queued().cloned().collect();
+        // A message that an earlier Stop held back is withdrawn like a queued one (rule 3.8.1).
+        let queued = self.undelivered();
         let withdrawn = !queued.is_empty();
         let mut rows: Vec<_> = queued
             .iter()
@@ -90,7 +91,7 @@ impl Session {
     }
 
     fn reach(&self, stop: &Stop) -> Reach {
-        let queued = self.plan.queued().next().is_some();
+        let queued = !self.undelivered().is_empty();
         match &self.child {
             Some(child) if child.ending.is_some() || child.root.is_some() => Reach::Close,
             Some(child) if !child.is_ready() => Reach::Starting,
@@ -102,7 +103,9 @@ impl Session {
 
     /// A turn runs, or a send is unanswered (rule 3.2.2).
     fn is_working(&self) -> bool {
-        self.plan.running_turn().is_some() || self.plan.outstanding().next().is_some()
+        let held = self.held_back();
+        self.plan.running_turn().is_some()
+            || self.plan.outstanding().any(|m| held.as_ref() != Some(m))
     }
 
     /// A Stop that names a turn which is not the live one (rule 3.2.4). A named turn without a row, while the agent works,

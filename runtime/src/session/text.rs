@@ -17,6 +17,8 @@ pub(super) struct OpenText {
     item: ItemKey,
     role: Role,
     scope: Option<TurnKey>,
+    /// The agent's own id of the message, where it gives one.
+    message: Option<String>,
     late: bool,
     /// Bytes that are planned already.
     placed: usize,
@@ -27,6 +29,14 @@ pub(super) struct OpenText {
     digest: RunningDigest,
     /// The bound was reached.
     full: bool,
+}
+
+/// A piece of streamed text.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) role: Role,
+    pub(super) message: Option<&'a str>,
+    pub(super) text: &'a str,
 }
 
 impl std::fmt::Debug for OpenText {
@@ -40,11 +50,11 @@ impl Session {
     pub(super) fn stream_text(
         &mut self,
         now: Moment,
-        role: Role,
+        piece: &Piece<'_>,
         scope: &TurnKey,
         late: bool,
-        text: &str,
     ) {
+        let Piece { role, message, text } = *piece;
         if text.is_empty() {
             return;
         }
@@ -52,20 +62,22 @@ impl Session {
             self.discarded += 1;
             return;
         }
-        let same = self
-            .text
-            .as_ref()
-            .is_some_and(|t| t.role == role && t.late == late && t.scope.as_ref() == Some(scope));
+        let same = self.text.as_ref().is_some_and(|t| {
+            t.role == role
+                && t.late == late
+                && t.scope.as_ref() == Some(scope)
+                && t.message.as_deref() == message
+        });
         if !same {
             self.close_text(now);
             self.texts_made += 1;
             let fence = self.record.lease.fence.to_string();
             let item = ItemKey(key(&["text", &fence, &self.texts_made.to_string()]));
-            let scope = Some(scope.clone());
             self.text = Some(OpenText {
                 item,
                 role,
-                scope,
+                scope: Some(scope.clone()),
+                message: message.map(str::to_owned),
                 late,
                 placed: 0,
                 waiting: String::new(),

@@ -175,6 +175,7 @@ impl Session {
             child.ended.pop_front();
         }
         child.ended.push_back(EndedTurn { turn, state, ended: now.mono, tools: open.tools });
+        self.release_asks();
     }
 
     /// Tools, questions, the failure row, then the turn itself.
@@ -190,8 +191,8 @@ impl Session {
         };
         if body.state == TurnState::Running || body.state == TurnState::Unverifiable {
             let mut mutations = self.settle_tools(end.state);
-            if end.state == TurnState::Interrupted {
-                mutations.extend(self.prove_lost_tools(turn));
+            if body.state == TurnState::Unverifiable {
+                mutations.extend(self.prove_tools(turn));
             }
             mutations.extend(self.settle_asks(now));
             if let Some(fact) = &end.error {
@@ -231,17 +232,21 @@ impl Session {
         mutations
     }
 
-    /// The calls of a turn that contact was lost with follow it when its end is proven (rule 2.7).
-    fn prove_lost_tools(&self, turn: &TurnKey) -> Vec<Mutation> {
-        let ended = self.child.iter().flat_map(|c| &c.ended).filter(|e| e.turn == *turn);
-        let proven = |item: &ItemKey| match self.plan.item(item).map(|i| &i.body) {
-            Some(ItemBody::Tool(tool)) if tool.ended_as == Some(EndedAs::Unverifiable) => {
-                let tool = ToolBody { ended_as: Some(EndedAs::Interrupted), ..tool.clone() };
-                Some(self.revise(item, ItemBody::Tool(tool)))
+    /// The calls of a turn that is proven cut after all follow it (rule 1.5.3).
+    fn prove_tools(&self, turn: &TurnKey) -> Vec<Mutation> {
+        let ended = self.child.iter().flat_map(|c| &c.ended).filter(|t| t.turn == *turn);
+        let unproven = ended.flat_map(|t| t.tools.values()).filter_map(|item| {
+            match &self.plan.item(item)?.body {
+                ItemBody::Tool(t) if t.ended_as == Some(EndedAs::Unverifiable) => Some((item, t)),
+                _ => None,
             }
-            _ => None,
-        };
-        ended.flat_map(|e| e.tools.values()).filter_map(proven).collect()
+        });
+        unproven
+            .map(|(item, tool)| {
+                let proven = ToolBody { ended_as: Some(EndedAs::Interrupted), ..tool.clone() };
+                self.revise(item, ItemBody::Tool(proven))
+            })
+            .collect()
     }
 
     /// A question that waits is cancelled with its turn (rule 2.3.4).

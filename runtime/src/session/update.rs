@@ -4,6 +4,7 @@ use super::append::Draft;
 use super::child::{Asked, Phase};
 use super::defects::Fault;
 use super::machine::Session;
+use super::text::Piece;
 use super::timers::Timer;
 use crate::ids::{AgentSessionId, Generation, ItemKey, TurnKey, key};
 use crate::journal::{
@@ -29,8 +30,8 @@ impl Session {
         let Some(child) = self.child_of(generation) else {
             return;
         };
-        if child.exit_recorded {
-            // Once its end is written nothing more of a child is accepted (rule 2.3.9).
+        if child.exit_recorded || child.cut_off {
+            // Once its end is written, or contact is lost, nothing more of a child is accepted (rules 2.3.9, 1.5.2).
             return;
         }
         // The decoder is lent to the loop, which lends the session to each event.
@@ -81,17 +82,20 @@ impl Session {
 
     pub(super) fn handle_event(&mut self, now: Moment, event: Event<'_>) {
         match event {
-            Event::TextChunk { session, role, text, .. } => {
+            Event::TextChunk { session, role, text, message_id } => {
                 if self.takes(&session) {
-                    self.handle_text(now, role, &text);
+                    self.handle_text(now, role, message_id.as_deref(), &text);
                 } else {
                     self.keep_early(|| {
-                        Event::TextChunk { session, role, text, message_id: None }.into_owned()
+                        Event::TextChunk { session, role, text, message_id }.into_owned()
                     });
                 }
             }
             Event::Update { session, update } => {
-                if session.as_deref().is_none_or(|s| self.takes(s)) && self.is_open() {
+                if session.as_deref().is_none_or(|s| self.takes(s))
+                    && self.is_open()
+                    && !self.is_replayed(&update)
+                {
                     self.handle_update(now, update);
                 } else {
                     self.keep_early(|| Event::Update { session, update }.into_owned());
@@ -118,11 +122,25 @@ impl Session {
 
     fn takes(&self, session: &str) -> bool {
         self.is_open()
+            && self.child.as_ref().is_some_and(|c| !c.replaying)
             && self
                 .child
                 .as_ref()
                 .and_then(|c| c.agent_session.as_ref())
                 .is_some_and(|s| s.as_str() == session)
+    }
+
+    /// History that an agent repeats behind its answer to `session/load`; facts about the session itself are live.
+    fn is_replayed(&self, update: &Update) -> bool {
+        let fact = matches!(
+            update,
+            Update::UsageUpdate { .. }
+                | Update::AvailableCommands(_)
+                | Update::ConfigOptions(_)
+                | Update::CurrentMode { .. }
+                | Update::SessionInfo { .. }
+        );
+        !fact && self.child.as_ref().is_some_and(|c| c.replaying)
     }
 
     /// Frames before the session is known are kept for it; what comes while an earlier session is being reopened is
@@ -134,6 +152,8 @@ impl Session {
         use super::child::Opening;
         match &child.phase {
             Phase::Opening(Opening::Resume(_) | Opening::Load(_)) => {}
+            // Some agents replay behind the answer as well: until the first prompt nothing of it is live.
+            Phase::Ready if child.replaying => {}
             Phase::Ready => child.defects.count(Fault::ForeignSession),
             _ if child.early.len() < EARLY_FRAMES_MAX => child.early.push_back(event()),
             _ => child.defects.count(Fault::EarlyFrameDropped),
@@ -154,7 +174,7 @@ impl Session {
         }
     }
 
-    fn handle_text(&mut self, now: Moment, role: ChunkRole, text: &str) {
+    fn handle_text(&mut self, now: Moment, role: ChunkRole, message: Option<&str>, text: &str) {
         let role = match role {
             ChunkRole::Agent => Role::Agent,
             ChunkRole::Thought => Role::Thought,
@@ -163,8 +183,10 @@ impl Session {
             ChunkRole::User => Role::User,
         };
         match self.place(now) {
-            Place::Running(turn) => self.stream_text(now, role, &turn, false, text),
-            Place::Late(turn) => self.stream_text(now, role, &turn, true, text),
+            Place::Running(turn) => {
+                self.stream_text(now, &Piece { role, message, text }, &turn, false)
+            }
+            Place::Late(turn) => self.stream_text(now, &Piece { role, message, text }, &turn, true),
         }
         self.restart_quiet(now);
     }
@@ -350,7 +372,8 @@ impl Session {
         if let Some(kind) = &call.kind {
             body.tool_kind = Some(kind.word());
         }
-        if let Some(status) = tool_status(call) {
+        // A call of a turn that ended is never set running again.
+        if let Some(status) = tool_status(call).filter(|s| !late || *s != ToolStatus::Running) {
             body.status = status;
             body.ended_as = None;
         }

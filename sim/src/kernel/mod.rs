@@ -106,6 +106,8 @@ pub enum Pick {
     Random,
 }
 
+/// The name of a run's thread. A panic there is the run's outcome; a program may keep its hook from printing it too.
+pub const RUN_THREAD_NAME: &str = "simulated run";
 /// Steps after which a run is ended as too long.
 pub const STEPS_MAX: u64 = 5_000_000;
 /// Virtual time after which a run is ended as too long: a day.
@@ -240,7 +242,7 @@ where
         return Err(RunError::NoSuchKernel(options.kernel));
     }
     let thread = std::thread::Builder::new()
-        .name("simulated run".to_owned())
+        .name(RUN_THREAD_NAME.to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || run_here(options, body))
         .map_err(|error| RunError::NoThread(error.to_string()))?;

@@ -267,6 +267,8 @@ fn a_session_is_made_once_and_only_of_what_can_be_used() {
         NewSession { id: "x".repeat(SESSION_ID_BYTES_MAX + 1).into(), ..new("x") },
         NewSession { workspace: "relative".to_owned(), ..new("x") },
         NewSession { agent: AgentDefinition::generic(vec![]), ..new("x") },
+        // Its pinned folder was not given.
+        NewSession { agent: AgentDefinition::builtin("omp").expect("it is shipped"), ..new("x") },
     ];
     for (n, new) in unusable.into_iter().enumerate() {
         let id = new.id.to_string();

@@ -19,6 +19,9 @@ use crate::supervisor::wire::{Answer, Request, line};
 /// Reports that may wait for the driver; past it the supervisor's wait in its socket.
 pub(super) const REPORTS_MAX: usize = 2 * ORDERS_MAX;
 
+/// A host that looks at a clock this much after it ran out was held up itself.
+const HELD_UP_MS: u64 = 100;
+
 /// How a conversation ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -137,10 +140,18 @@ impl Client {
     }
 
     /// A host that was itself held up, by a driver that did not read or a machine that did not run it, finds the clock
-    /// run out and the answer there: then it is not late.
+    /// run out and the answer there: then it is not late. With no answer there, whoever was held up for longer than a
+    /// blink judges nobody by that clock, for what held it up may have held up the supervisor too: the clock starts again.
     fn judge_late(&mut self) -> Option<Ended> {
+        let now = Instant::now();
+        let held_up = Duration::from_millis(HELD_UP_MS);
         match self.control.look() {
             Ok(true) => None,
+            Ok(false) if self.untaken.front().is_some_and(|until| now > *until + held_up) => {
+                let until = now + Duration::from_millis(SUPERVISOR_ANSWER_MS);
+                self.untaken.iter_mut().for_each(|at| *at = until);
+                None
+            }
             Ok(false) => Some(Ended::Silent),
             Err(_) => Some(self.hung_up()),
         }

@@ -190,6 +190,22 @@ fn closing_an_idle_session_sends_no_cancel_and_ends_it_on_eof() {
 }
 
 #[test]
+fn a_close_that_comes_while_the_last_proof_is_being_stored_is_answered_with_it() {
+    let mut rig = Rig::working("hello");
+    rig.commits = false;
+    rig.exits(Exit::Code(1));
+    let call = rig.close();
+    assert!(!rig.answers.contains_key(&call), "nothing of it is durable");
+    rig.commit_all();
+    let Some(Answer::Closed(Ok(ended))) = rig.answers.get(&call) else {
+        panic!("the close is answered");
+    };
+    assert_eq!(ended.how, Some(EndedHow::ByItself));
+    assert_eq!((ended.root, ended.tree), (RootProof::Exited, TreeProof::Gone));
+    assert!(rig.session.is_at_rest());
+}
+
+#[test]
 fn closing_a_starting_child_runs_the_ladder_at_once_without_a_cancel() {
     let mut rig = Rig::new();
     rig.send("m1", "hello");
@@ -320,4 +336,33 @@ fn a_crash_before_any_event_of_the_turn_leaves_the_send_unknown_and_nothing_is_s
     assert_eq!(rig.state_of("m1"), SubmissionState::Unknown);
     rig.pass_ms(60_000);
     assert_eq!(rig.spawns.len(), 1, "never resolved by sending again (invariant 3)");
+}
+
+#[test]
+fn history_that_is_repeated_behind_the_answer_to_a_load_makes_no_rows_either() {
+    let mut rig = Rig::ready();
+    rig.exits(Exit::Code(0));
+    rig.commits = false;
+    rig.send("m2", "again");
+    while rig.frames.is_empty() {
+        rig.commit_one();
+    }
+    let initialize = rig.expect("initialize");
+    rig.reply(
+        &initialize,
+        json!({"protocolVersion": 1, "agentCapabilities": {"loadSession": true}}),
+    );
+    let load = rig.expect("session/load");
+    rig.reply(&load, json!(null));
+    rig.commit_one();
+    let turns = rig.turns().len();
+    rig.chunk("replayed");
+    rig.tool("old", "completed");
+    rig.commit_all();
+    rig.commits = true;
+    rig.expect("session/prompt");
+    assert_eq!(rig.turns().len(), turns + 1, "only the prompt's own turn");
+    rig.chunk("live");
+    rig.pass_ms(20);
+    assert_eq!(rig.summary().last_assistant_message.as_deref(), Some("live"));
 }

@@ -1,7 +1,9 @@
 //! Stories of one session's machine, with a store that commits at once unless told otherwise and an agent played by hand.
 
 mod life;
+mod odometer;
 mod persist;
+mod review;
 mod rig;
 mod settle;
 mod stop;

@@ -98,8 +98,8 @@ fn a_stop_reaches_the_agent_while_the_store_refuses() {
     assert!(matches!(rig.answers.get(&stop), Some(Answer::Stopped(Ok(a))) if a.cancelled));
     rig.pass_ms(250);
     assert!(!rig.units.is_empty(), "it is asked again after 250 ms");
-    rig.commits = true;
     rig.commit_all();
+    rig.commits = true;
     assert_eq!(rig.summary().storage, None, "it heals by itself");
 }
 
@@ -115,8 +115,8 @@ fn what_was_refused_is_stored_later_in_order_and_once() {
     rig.pass_ms(250);
     rig.refuse_all();
     rig.pass_ms(250);
-    rig.commits = true;
     rig.commit_all();
+    rig.commits = true;
     let seqs: Vec<_> = rig.stored.iter().map(|r| r.seq).collect();
     let expected: Vec<_> = (1..=seqs.len() as u64).collect();
     assert_eq!(seqs, expected, "no hole, no repeat");

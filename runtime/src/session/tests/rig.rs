@@ -19,6 +19,7 @@ use crate::store::{Refusal, RetryReason, Unit};
 pub(super) const AGENT_SESSION: &str = "agent-session-1";
 
 /// What the machine has asked for and the rig has not answered by itself.
+#[derive(Clone)]
 pub(super) struct Rig {
     pub(super) session: Session,
     pub(super) now: Moment,
@@ -38,6 +39,9 @@ pub(super) struct Rig {
     pub(super) commits: bool,
     /// Spawns succeed by themselves.
     pub(super) spawns_succeed: bool,
+    /// Generations are minted by themselves.
+    pub(super) mints: bool,
+    pub(super) mint_waits: bool,
     calls: u64,
     starts: u64,
 }
@@ -79,6 +83,8 @@ impl Rig {
             generation: Generation::default(),
             commits: true,
             spawns_succeed: true,
+            mints: true,
+            mint_waits: false,
             calls: 0,
             starts: 0,
         };
@@ -113,7 +119,7 @@ impl Rig {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Append { ticket, unit } => {
-                if self.commits {
+                if self.commits && self.units.is_empty() {
                     self.stored.extend(unit.rows.iter().cloned());
                     self.session.handle_durable(self.now, ticket);
                 } else {
@@ -129,12 +135,8 @@ impl Rig {
             }
             Effect::CloseStdin { .. } => self.stdin_closed = true,
             Effect::Forget { .. } => {}
-            Effect::Mint => {
-                self.starts += 1;
-                self.generation = Generation(format!("g{}", self.starts));
-                let token = SpawnToken(format!("t{}", self.starts));
-                self.session.handle_minted(self.now, self.generation.clone(), token);
-            }
+            Effect::Mint if self.mints => self.mint(),
+            Effect::Mint => self.mint_waits = true,
             Effect::Order { order, .. } => self.orders.push(order),
             Effect::Publish(summary) => self.summaries.push(*summary),
             Effect::Read { on, .. } => self.reading = on,
@@ -151,6 +153,22 @@ impl Rig {
                 self.session.handle_written(self.now, &generation, frame.0.len());
             }
         }
+    }
+
+    /// Gives the generation and token that were asked for.
+    pub(super) fn mint(&mut self) {
+        self.mint_waits = false;
+        self.starts += 1;
+        self.generation = Generation(format!("g{}", self.starts));
+        let token = SpawnToken(format!("t{}", self.starts));
+        self.session.handle_minted(self.now, self.generation.clone(), token);
+    }
+
+    /// The process that was asked for exists.
+    pub(super) fn spawned(&mut self) {
+        let generation = self.generation.clone();
+        self.session.handle_spawned(self.now, &generation, identity(self.starts));
+        self.settle();
     }
 
     /// Makes the oldest waiting unit durable.

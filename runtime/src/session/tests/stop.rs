@@ -155,8 +155,8 @@ fn a_stop_that_overtakes_the_dispatch_row_holds_the_message_back_and_it_runs_lat
     rig.commit_one();
     assert!(rig.frames.is_empty(), "the dispatch row is not durable yet");
     rig.stop(None);
-    rig.commits = true;
     rig.commit_all();
+    rig.commits = true;
     assert!(rig.frames.is_empty(), "its frame never left (decision D24)");
     rig.exits(Exit::Code(0));
     let initialize = rig.expect("initialize");
@@ -201,4 +201,27 @@ fn t61_steers_run_in_order_and_each_but_the_last_is_cut() {
     let third = rig.expect("session/prompt");
     assert_eq!(third["params"]["prompt"][0]["text"], "three");
     assert!(rig.frames.is_empty(), "the last one runs to its end");
+}
+
+#[test]
+fn a_message_whose_frame_never_left_is_rejected_when_no_child_will_come() {
+    use crate::journal::StopReason;
+    for quits in [false, true] {
+        let mut rig = Rig::ready();
+        rig.commits = false;
+        rig.send("m2", "two");
+        rig.commit_one();
+        if quits {
+            rig.session.end_child(rig.now, StopReason::HostStop);
+            rig.settle();
+        } else {
+            rig.close();
+        }
+        rig.commit_all();
+        rig.commits = true;
+        assert!(rig.frames.is_empty());
+        rig.exits(Exit::Code(0));
+        assert_eq!(rig.state_of("m2"), SubmissionState::Rejected, "it is proven not delivered");
+        assert!(rig.session.is_at_rest());
+    }
 }

@@ -1,0 +1,65 @@
+//! Words of agents and persons, made fit for one line of a terminal.
+
+/// `text` on one line: runs of spaces and line ends become one space, other control characters are dropped (they could
+/// drive the terminal), and what is longer than `chars_max` is cut.
+pub fn one_line(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut room = chars_max;
+    for c in text.trim().chars() {
+        let c = if c.is_whitespace() { ' ' } else { c };
+        if c.is_control() || (c == ' ' && line.ends_with(' ')) {
+            continue;
+        }
+        if room == 0 {
+            line.push_str("...");
+            break;
+        }
+        line.push(c);
+        room -= 1;
+    }
+    line
+}
+
+/// `text` for a terminal: without control characters that are neither a line end nor a tab.
+pub fn for_terminal(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+/// `sentence` as the later half of another: no capital at its start, no period at its end.
+pub fn clause(sentence: &str) -> String {
+    let sentence = sentence.trim().trim_end_matches('.');
+    let mut chars = sentence.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// `count` things.
+pub fn counted(count: usize, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        _ => format!("{count} {thing}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_one_line_and_drives_no_terminal() {
+        assert_eq!(one_line("a\nb\r\n\u{1b}[31mred\u{7}", 80), "a b [31mred");
+        assert_eq!(one_line("12345", 5), "12345");
+        assert_eq!(one_line("123456", 5), "12345...");
+        assert_eq!(for_terminal("a\n\tb\u{1b}[2J"), "a\n\tb[2J");
+    }
+
+    #[test]
+    fn a_sentence_becomes_a_clause() {
+        assert_eq!(clause("Send it again."), "send it again");
+        assert_eq!(clause(""), "");
+        assert_eq!(counted(1, "row"), "1 row");
+        assert_eq!(counted(2, "row"), "2 rows");
+    }
+}
