@@ -200,7 +200,11 @@ fn body_words(body: &ItemBody) -> String {
     match body {
         ItemBody::Turn(turn) => turn_line(turn),
         ItemBody::Message(m) => format!("{} {}", word(&m.role), shown(&m.text)),
-        ItemBody::Tool(t) => format!("{} {}", word(&t.status), shown(&t.title)),
+        ItemBody::Tool(t) => {
+            let ended = t.ended_as.as_ref().map(|e| format!(" {}", word(e))).unwrap_or_default();
+            let late = if t.late { " late" } else { "" };
+            format!("{}{ended}{late} {}", word(&t.status), shown(&t.title))
+        }
         ItemBody::Approval(a) => format!("{} {}", word(&a.resolution), shown(&a.title)),
         ItemBody::Status(s) => format!("{} {}", word(&s.tone), shown(&s.text)),
         ItemBody::Plan(p) => payload(&p.payload),

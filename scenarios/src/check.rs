@@ -3,7 +3,7 @@
 use moored::agent::AgentDefinition;
 use moored::session::ladder::Profile;
 
-use crate::document::{Act, AgentSource, Document, Trigger};
+use crate::document::{Act, Action, AgentSource, Document, Trigger};
 
 /// The field and what is wrong with it.
 type Fault = (String, String);
@@ -19,17 +19,14 @@ pub(crate) fn check(document: &Document) -> Result<(), Fault> {
     {
         let known: Vec<_> = moored_fake_agents::PERSONAS.iter().map(|p| p.name).collect();
         return fault(
-            "persona",
+            "agent.persona",
             &format!("there is no persona {name}; there are {}", known.join(", ")),
         );
     }
     definition(document, Vec::new()).map_err(|words| ("definition".to_owned(), words))?;
-    let sends = document.actions.iter().filter_map(|a| match &a.act {
-        Act::Send { id, .. } => Some(id),
-        _ => None,
-    });
-    if sends.clone().any(String::is_empty) {
-        return fault("id", "a message has an id");
+    let unnamed = |a: &Action| matches!(&a.act, Act::Send { id, .. } if id.is_empty());
+    if let Some(index) = document.actions.iter().position(unnamed) {
+        return fault(&format!("actions[{index}].id"), "a message has an id");
     }
     if document.parity {
         if document.simulation_only {

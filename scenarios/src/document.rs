@@ -5,9 +5,12 @@ use std::str::FromStr;
 use moored::journal::SendMode;
 use moored::session::ladder::{EndedHow, Profile};
 use moored::status::{ChildPhase, Status};
+use moored_fake_agents::script::path;
 use moored_fake_agents::{Script, persona};
 use schemars::JsonSchema;
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +64,8 @@ pub enum AgentSource {
 }
 
 /// One thing a person does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("unevaluatedProperties" = false))]
 pub struct Action {
     /// When; by default once the action before it was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +76,31 @@ pub struct Action {
     /// What.
     #[serde(flatten)]
     pub act: Act,
+}
+
+// By hand: a derived reader of flattened fields neither refuses unknown ones nor knows where an error is.
+impl<'de> Deserialize<'de> for Action {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Timing {
+            when: Option<Trigger>,
+            #[serde(default)]
+            unanswered: bool,
+        }
+        let mut fields = Map::deserialize(deserializer)?;
+        let mut timing = Map::new();
+        for name in ["when", "unanswered"] {
+            timing.extend(fields.remove_entry(name));
+        }
+        let timing: Timing = path::nested(timing.into()).map_err(de::Error::custom)?;
+        let kind = match fields.remove("do") {
+            Some(Value::String(kind)) => kind,
+            Some(_) => return Err(de::Error::custom("`do` must be the name of an action")),
+            None => return Err(de::Error::missing_field("do")),
+        };
+        let act = Act::read(&kind, fields.into()).map_err(de::Error::custom)?;
+        Ok(Self { when: timing.when, unanswered: timing.unanswered, act })
+    }
 }
 
 /// When an action is done.
@@ -113,7 +142,7 @@ pub enum Moment {
 }
 
 /// What a person does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Act {
     /// Sends a message.
@@ -145,6 +174,47 @@ pub enum Act {
     /// Does nothing.
     Wait,
 }
+
+impl Act {
+    fn read(kind: &str, fields: Value) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Sent {
+            id: String,
+            text: String,
+            #[serde(default)]
+            mode: SendMode,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Stopped {
+            turn: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Answered {
+            option: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Bare {}
+        Ok(match kind {
+            "send" => {
+                let Sent { id, text, mode } = path::nested(fields)?;
+                Self::Send { id, text, mode }
+            }
+            "stop" => Self::Stop { turn: path::nested::<Stopped>(fields)?.turn },
+            "answer" => Self::Answer { option: path::nested::<Answered>(fields)?.option },
+            "close" => path::nested::<Bare>(fields).map(|_| Self::Close)?,
+            "reopen" => path::nested::<Bare>(fields).map(|_| Self::Reopen)?,
+            "wait" => path::nested::<Bare>(fields).map(|_| Self::Wait)?,
+            _ => return Err(format!("unknown action `{kind}`, expected one of {ACTS}")),
+        })
+    }
+}
+
+/// The names of the actions.
+const ACTS: &str = "`send`, `stop`, `answer`, `close`, `reopen`, `wait`";
 
 /// What must come of a scenario. What is absent is not looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -205,18 +275,17 @@ impl Document {
             path,
             message,
         };
-        let deserializer = &mut serde_json::Deserializer::from_str(text);
-        let document: Self = serde_path_to_error::deserialize(deserializer).map_err(|e| {
-            let path = e.path().to_string();
-            let line = e.inner().line();
-            // A flattened field is read from a buffer, which has no lines: the field's own is looked up.
-            let line = if line > 0 { line } else { line_of(text, &path) };
-            let message = e.into_inner().to_string();
-            let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-            error(line, path, message)
+        let value: Value = serde_json::from_str(text).map_err(|e| {
+            let message = e.to_string();
+            let words = message.split(" at line ").next().unwrap_or_default().to_owned();
+            error(e.line(), String::new(), words)
         })?;
-        super::check::check(&document)
-            .map_err(|(path, message)| error(line_of(text, &path), path, message))?;
+        let placed = |(path, message): (String, String)| {
+            let (line, _) = path::line_and_column(text, &path);
+            error(line, path, message)
+        };
+        let document: Self = path::located(value).map_err(placed)?;
+        super::check::check(&document).map_err(placed)?;
         Ok(document)
     }
 
@@ -241,20 +310,4 @@ impl FromStr for Document {
     fn from_str(text: &str) -> Result<Self, DocumentError> {
         Self::parse(text, "document")
     }
-}
-
-/// The line on which the last named field of a path stands: found by walking the text field by field.
-fn line_of(text: &str, path: &str) -> usize {
-    let mut at = 0;
-    for part in path.split(['.', '[', ']']).filter(|p| !p.is_empty() && *p != "?") {
-        match part.parse::<usize>() {
-            Ok(index) => {
-                for _ in 0..index {
-                    at += text[at..].find('}').map_or(0, |i| i + 1);
-                }
-            }
-            Err(_) => at += text[at..].find(&format!("\"{part}\"")).unwrap_or(0),
-        }
-    }
-    text[..at].matches('\n').count() + 1
 }

@@ -29,4 +29,4 @@ pub use document::{Document, DocumentError};
 #[cfg(feature = "native")]
 pub use native::{NativeRun, play_native};
 pub use simulated::{SimulatedRun, play_simulated};
-pub use stage::{PlayError, Played};
+pub use stage::{Fed, PlayError, Played};

@@ -134,6 +134,7 @@ impl Played {
             phases: Vec::new(),
             stops: Vec::new(),
             refused: Vec::new(),
+            feed: Vec::new(),
             starts: 0,
             failures: vec![words],
             took_ms: 0,

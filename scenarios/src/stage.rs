@@ -1,12 +1,13 @@
 //! The stage: plays a document through the library's `Host`, on whatever platform and store it is given.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moored::driver::{Host, HostConfig, OpenError, WatchFrame};
 use moored::host::{NewSession, PermissionAnswer, Send, Stop};
 use moored::ids::{CallerId, MessageId, SessionId, TurnKey};
 use moored::journal::{
-    ItemBody, Resolution, Role, Row, SubmissionState, Timeline, ToolStatus, TurnState,
+    Batch, ItemBody, Resolution, Role, Row, Snapshot, SubmissionState, Timeline, ToolStatus,
+    TurnState,
 };
 use moored::platform::{SharedPlatform, Task, Watched, sleep_ms, spawn, timeout};
 use moored::session::Policy;
@@ -43,6 +44,8 @@ pub struct Played {
     pub refused: Vec<String>,
     /// Whether each Stop stopped something, in the order of the answers.
     pub stops: Vec<bool>,
+    /// What a client was fed, in the order it came.
+    pub feed: Vec<Fed>,
     /// How many children were asked for.
     pub starts: u64,
     /// What does not hold: empty when everything does.
@@ -56,6 +59,21 @@ pub struct Played {
     /// Lines of the trace, where they were asked for.
     pub trace: Vec<String>,
 }
+
+/// Something that a client was fed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fed {
+    /// What one commit changed.
+    Batch(Box<Batch>),
+    /// The whole timeline.
+    Snapshot(Box<Snapshot>),
+    /// A frame of the status stream.
+    Status(StatusFrame),
+}
+
+/// Everything that was fed, over all hosts of a run.
+type Feed = Arc<Mutex<Vec<Fed>>>;
 
 /// Why a document cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +131,7 @@ type Answer = Task<Result<Answered, String>>;
 
 struct Open {
     host: Host,
+    feed: Feed,
     view: Watched<View>,
     feeds: [Task<()>; 2],
 }
@@ -122,6 +141,7 @@ struct Play {
     tapped: SharedPlatform,
     wire: Arc<Wire>,
     config: HostConfig,
+    feed: Feed,
     refused: Vec<String>,
     stops: Vec<bool>,
     failures: Vec<String>,
@@ -145,6 +165,7 @@ pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
         tapped,
         wire,
         config,
+        feed: Feed::default(),
         refused: Vec::new(),
         stops: Vec::new(),
         failures: Vec::new(),
@@ -192,6 +213,7 @@ impl Play {
             phases: view.phases,
             refused: self.refused,
             stops: self.stops,
+            feed: fed(&self.feed).clone(),
             starts: self.wire.starts(),
             failures: self.failures,
             took_ms: u64::try_from(self.stage.platform.now().since(began).as_millis())
@@ -215,7 +237,7 @@ impl Play {
             self.config.clone(),
         )
         .await?;
-        Ok(Open::new(host, self.stage.platform.as_ref()))
+        Ok(Open::new(host, self.stage.platform.as_ref(), Arc::clone(&self.feed)))
     }
 
     async fn create(&self, host: &Host) -> Result<(), PlayError> {
@@ -361,11 +383,12 @@ impl Play {
 }
 
 impl Open {
-    fn new(host: Host, platform: &dyn moored::platform::Platform) -> Self {
+    fn new(host: Host, platform: &dyn moored::platform::Platform, feed: Feed) -> Self {
         let view = Watched::new(View::default());
-        let (mut statuses, seen) = (host.subscribe(), view.clone());
+        let (mut statuses, seen, kept) = (host.subscribe(), view.clone(), Arc::clone(&feed));
         let summaries = spawn(platform, "statuses", async move {
             while let Some(frame) = statuses.next().await {
+                fed(&kept).push(Fed::Status(frame.clone()));
                 let summary = match frame {
                     StatusFrame::Snapshot { summaries } => summaries.into_iter().next(),
                     StatusFrame::Status { summary } => Some(*summary),
@@ -375,20 +398,24 @@ impl Open {
             }
         });
         let idle = spawn(platform, "no timeline yet", async {});
-        Self { host, view, feeds: [summaries, idle] }
+        Self { host, feed, view, feeds: [summaries, idle] }
     }
 
     /// Watches the session's timeline; it must exist by now.
     fn watch(&mut self, platform: &dyn moored::platform::Platform) {
         let mut watch = self.host.watch(&SessionId::from(SESSION));
-        let seen = self.view.clone();
+        let (seen, kept) = (self.view.clone(), Arc::clone(&self.feed));
         self.feeds[1] = spawn(platform, "timeline", async move {
             while let Some(frame) = watch.next().await {
                 match frame {
                     WatchFrame::Snapshot(snapshot) => {
+                        fed(&kept).push(Fed::Snapshot(Box::new(snapshot.clone())));
                         seen.update(|v| v.timeline.apply_snapshot(snapshot))
                     }
-                    WatchFrame::Batch(batch) => seen.update(|v| v.timeline.apply_batch(batch)),
+                    WatchFrame::Batch(batch) => {
+                        fed(&kept).push(Fed::Batch(Box::new(batch.clone())));
+                        seen.update(|v| v.timeline.apply_batch(batch))
+                    }
                     _ => return,
                 }
             }
@@ -412,6 +439,10 @@ impl View {
     fn phase(&self) -> Option<ChildPhase> {
         self.summary.as_ref().and_then(|s| s.host_execution_phase)
     }
+}
+
+fn fed(feed: &Feed) -> MutexGuard<'_, Vec<Fed>> {
+    feed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn caller() -> CallerId {

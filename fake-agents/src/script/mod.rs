@@ -1,6 +1,6 @@
 //! The script language: what an agent is, what it stores, and what it does at each event.
 
-mod path;
+pub mod path;
 pub mod step;
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Where in a script an error is: its path through the document, and the line and column of that place.
+//! Where in a document an error is: its path, and the line and column of that place. A document that holds a script
+//! names its own errors in the same way.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
@@ -11,12 +12,12 @@ use serde_json::Value;
 const MARK: char = '\u{1}';
 
 /// Reads a part of a script from a buffered value; an error names its path below that part.
-pub(super) fn nested<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+pub fn nested<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     located(value).map_err(|(path, message)| format!("{MARK}{path}{MARK}{message}"))
 }
 
 /// Reads a value; an error comes as the whole path and a sentence.
-pub(super) fn located<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
+pub fn located<T: DeserializeOwned>(value: Value) -> Result<T, (String, String)> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let outer = error.path().to_string();
         let message = error.into_inner().to_string();
@@ -45,7 +46,7 @@ fn join(outer: &str, inner: &str) -> String {
 
 /// The line and column, counted from 1, at which the value at `path` begins in `text`. `text` is JSON: it was parsed
 /// before. Of a path that leads nowhere, the deepest place that exists counts.
-pub(super) fn line_and_column(text: &str, path: &str) -> (usize, usize) {
+pub fn line_and_column(text: &str, path: &str) -> (usize, usize) {
     let mut scanner = Scanner { text, chars: text.char_indices().peekable() };
     let mut at = scanner.skip_space();
     for segment in segments(path) {

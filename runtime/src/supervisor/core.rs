@@ -162,9 +162,12 @@ impl Supervisor {
     /// The answer to [`Act::Scan`]: who lives, without the root.
     pub fn handle_tree(&mut self, now: Mono, living: Vec<Survivor>) {
         for survivor in &living {
-            let known = self.survivors.iter().any(|s| s == survivor);
-            if !known && self.survivors.len() < SURVIVORS_NAMED_MAX {
-                self.survivors.push(survivor.clone());
+            let has_room = self.survivors.len() < SURVIVORS_NAMED_MAX;
+            // One that became another program meanwhile is still one, under its newest name.
+            match self.survivors.iter_mut().find(|s| s.pid == survivor.pid) {
+                Some(known) => known.name.clone_from(&survivor.name),
+                None if has_room => self.survivors.push(survivor.clone()),
+                None => {}
             }
         }
         match self.sweep {
@@ -324,6 +327,19 @@ mod tests {
         assert_eq!(acts(&mut s), [Act::Report(swept)]);
         s.handle_order(Mono::from_ms(5_000), Order::Sweep { leave: false });
         assert_eq!(acts(&mut s), [Act::Scan]);
+    }
+
+    #[test]
+    fn a_survivor_that_becomes_another_program_is_named_once() {
+        let mut s = supervisor();
+        s.handle_root_exit(Mono::ZERO, Exit::Code(0));
+        s.handle_order(Mono::ZERO, Order::Sweep { leave: false });
+        s.handle_tree(Mono::ZERO, vec![Survivor { pid: 7, name: "sh".to_owned() }]);
+        s.handle_tree(Mono::ZERO, vec![Survivor { pid: 7, name: "sleep".to_owned() }]);
+        acts(&mut s);
+        s.handle_tree(Mono::ZERO, vec![]);
+        let survivors = vec![Survivor { pid: 7, name: "sleep".to_owned() }];
+        assert_eq!(acts(&mut s), [Act::Report(Report::Swept { empty: true, survivors })]);
     }
 
     #[test]
