@@ -14,11 +14,14 @@ use moored::driver::{Host, HostConfig, NativeHost, Watch};
 use moored::host::{CallContext, NewSession, PermissionAnswer, Send, Stop};
 use moored::ids::{MessageId, SessionId};
 use moored::journal::{
-    ApprovalBody, ItemBody, ItemView, Outcome, Resolution, Role, RootProof, SendMode, Snapshot,
-    TreeProof, TurnBody, TurnState,
+    ApprovalBody, ChildRow, ItemBody, ItemView, Outcome, Resolution, Role, RootProof, RowKind,
+    SendMode, Snapshot, TreeProof, TurnBody, TurnState,
 };
+use moored::platform::Exit;
 use moored::platform::native::SupervisorProgram;
 use moored::session::ladder::EndedHow;
+use moored::store::Store;
+use moored::store::sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -35,7 +38,7 @@ fn a_prompt_is_said_back_and_the_turn_succeeds() {
     assert_eq!(verdict(&turn), (TurnState::Completed, Some(Outcome::Success)));
     assert_eq!(turn.stop_reason.as_deref(), Some("end_turn"));
     assert_eq!(said(&snapshot), "three small words");
-    hosted.leave_on_eof();
+    hosted.leave_on_eof(1);
 }
 
 #[test]
@@ -53,11 +56,11 @@ fn a_permission_is_answered_and_the_agent_reads_the_choice() {
     assert_eq!(said(&snapshot), "chosen: no");
     let (_, body) = approval(&snapshot).unwrap();
     assert_eq!(body.selected.as_deref(), Some("no"));
-    hosted.leave_on_eof();
+    hosted.leave_on_eof(1);
 }
 
 #[test]
-fn a_stop_in_mid_turn_is_a_cancellation_and_the_agent_lives_on() {
+fn a_stop_in_mid_turn_is_a_cancellation_and_the_next_message_starts_the_agent_anew() {
     let mut hosted = Hosted::open();
     hosted.send("wait");
     hosted.when(|seen| said(seen) == "waiting");
@@ -69,7 +72,7 @@ fn a_stop_in_mid_turn_is_a_cancellation_and_the_agent_lives_on() {
     let (snapshot, turn) = hosted.settled(2);
     assert_eq!(verdict(&turn), (TurnState::Completed, Some(Outcome::Success)));
     assert_eq!(said(&snapshot), "waitingagain");
-    hosted.leave_on_eof();
+    hosted.leave_on_eof(2);
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_stop_answers_the_open_permission_request_too() {
     let (_, body) = approval(&snapshot).unwrap();
     assert_ne!(body.resolution, Resolution::Pending);
     assert_eq!(body.selected, None);
-    hosted.leave_on_eof();
+    hosted.leave_on_eof(1);
 }
 
 /// A host with one session of the agent.
@@ -92,7 +95,7 @@ struct Hosted {
     host: Host,
     session: SessionId,
     watch: Watch,
-    _root: TempDir,
+    root: TempDir,
 }
 
 impl Hosted {
@@ -115,7 +118,7 @@ impl Hosted {
         let new = NewSession { id: session.clone(), agent, workspace };
         watched(&runtime, host.create(new, host.call_context("interop".into()))).unwrap();
         let watch = host.watch(&session);
-        Self { runtime, host, session, watch, _root: root }
+        Self { runtime, host, session, watch, root }
     }
 
     fn send(&self, text: &str) {
@@ -159,14 +162,32 @@ impl Hosted {
         }
     }
 
-    /// Closes the session: the agent leaves at the end of its input, and nothing of it is left.
-    fn leave_on_eof(self) {
+    /// Closes the session. Each agent it has had was asked to leave, left at the end of its input, unsignalled, and
+    /// nothing of it is left. The journal says so, for a Stop has ended its agent before the close (rule 3.1.1).
+    fn leave_on_eof(self, agents: usize) {
         let ended = watched(&self.runtime, self.host.close(&self.session, self.context())).unwrap();
-        assert_eq!(
-            (ended.how, ended.root, ended.tree),
-            (Some(EndedHow::OnEof), RootProof::Exited, TreeProof::Gone)
-        );
+        assert_eq!((ended.root, ended.tree), (RootProof::Exited, TreeProof::Gone));
         watched(&self.runtime, self.host.shutdown()).unwrap();
+        let store = SqliteStore::open_read_only(&self.root.path().join("state")).unwrap();
+        let stored = watched(&self.runtime, store.rows(self.session.clone())).unwrap();
+        assert_eq!(stored.fault, None);
+        let (mut started, mut exited, mut settled) = (0, 0, 0);
+        for row in stored.rows {
+            match row.kind {
+                RowKind::Child(ChildRow::Started { .. }) => started += 1,
+                RowKind::Child(ChildRow::Exited { how, exit, requested, .. }) => {
+                    let clean = (EndedHow::OnEof, Some(Exit::Code(0)), true);
+                    assert_eq!((how, exit, requested), clean);
+                    exited += 1;
+                }
+                RowKind::Child(ChildRow::Settled { root, tree, .. }) => {
+                    assert_eq!((root, tree), (RootProof::Exited, TreeProof::Gone));
+                    settled += 1;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((started, exited, settled), (agents, agents, agents));
     }
 
     fn context(&self) -> CallContext {
