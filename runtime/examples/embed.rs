@@ -42,7 +42,7 @@ async fn print_turn(watch: &mut Watch) -> Result<(), Failure> {
         let (items, texts, submissions) = match frame {
             WatchFrame::Snapshot(whole) => (whole.items, Vec::new(), whole.submissions),
             WatchFrame::Batch(changed) => (changed.items, changed.texts, changed.submissions),
-            WatchFrame::End => break,
+            _ => break,
         };
         if let Some(fact) = submissions.iter().find_map(|s| s.fact.as_ref()) {
             return Err(fact.sentence().into());

@@ -30,7 +30,7 @@ fn a_watch_begins_with_the_whole_and_goes_on_with_what_changes() {
             .filter_map(|frame| match frame {
                 WatchFrame::Snapshot(snapshot) => Some(snapshot.cursor.clone()),
                 WatchFrame::Batch(batch) => Some(batch.cursor.clone()),
-                WatchFrame::End => None,
+                _ => None,
             })
             .collect();
         assert!(cursors.is_sorted(), "frames come in the order of the journal");

@@ -341,7 +341,7 @@ impl Conversation {
                 match frame {
                     WatchFrame::Snapshot(snapshot) => self.timeline.apply_snapshot(snapshot),
                     WatchFrame::Batch(batch) => self.timeline.apply_batch(batch),
-                    WatchFrame::End => self.ended = true,
+                    _ => self.ended = true,
                 }
             }
             Event::Status(Some(StatusFrame::Snapshot { summaries })) => {

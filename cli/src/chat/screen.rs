@@ -63,7 +63,7 @@ impl Screen {
                     self.shown.remove(&gone.item);
                 }
             }
-            WatchFrame::End => {}
+            _ => {}
         }
     }
 

@@ -98,6 +98,7 @@ pub struct SupportedVersions {
 /// How an earlier session is reopened (rule 7.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Reopen {
     /// `session/load`, else `session/resume`.
     #[default]
@@ -109,6 +110,7 @@ pub enum Reopen {
 /// What permission requests are answered with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Access {
     /// A person is asked.
     #[default]
@@ -159,6 +161,7 @@ pub struct VerdictReader {
 /// What a word in a session file says of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum VerdictWord {
     /// It finished.
     Success,

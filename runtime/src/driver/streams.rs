@@ -6,6 +6,7 @@ use crate::status::StatusFrame;
 
 /// One frame of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WatchFrame {
     /// The whole, in place of everything before: sent first, after the fence moved, and to a watcher that lagged.
     Snapshot(Snapshot),

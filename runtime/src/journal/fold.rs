@@ -56,6 +56,7 @@ pub struct Submission {
 
 /// The newest request a verdict can be about (rule 4.2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LatestRequest {
     /// A turn.
     Turn(ItemKey),

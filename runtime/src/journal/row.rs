@@ -338,6 +338,7 @@ impl std::fmt::Debug for StreamedText {
 
 /// Why a stored row cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RowFault {
     /// A newer build wrote it: the session is read-only, its bytes are left alone (rule 6.10.1).
     #[error("row {seq} was written by a newer version ({what})")]

@@ -14,6 +14,7 @@ use super::Platform;
 
 /// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TaskError {
     /// It was aborted, or its executor is gone.
     #[error("the task {0} was ended before it finished")]

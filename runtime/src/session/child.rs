@@ -172,6 +172,8 @@ pub(super) struct Child {
     pub(super) stderr: StderrTail,
     /// It does not read, and even the reserve of its write queue is full.
     pub(super) stuck: bool,
+    /// A write failed: its stdin was gone before the host closed it.
+    pub(super) stdin_broken: bool,
     pub(super) stdout_ended: bool,
     /// Contact was lost: nothing more that it says is taken (rule 1.5.2).
     pub(super) cut_off: bool,
@@ -221,6 +223,7 @@ impl Child {
             agent_turns: 0,
             stderr: StderrTail::default(),
             stuck: false,
+            stdin_broken: false,
             stdout_ended: false,
             cut_off: false,
             stderr_ended: false,

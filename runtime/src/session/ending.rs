@@ -199,6 +199,7 @@ impl Session {
             return;
         };
         if child.root.is_none() && !child.is_in_ladder() {
+            child.stdin_broken = true;
             self.end_child_as(now, Cause::Broken);
             self.begin_ladder(now);
         }
@@ -277,7 +278,11 @@ impl Session {
             return;
         };
         let ladder = child.ending.as_ref().and_then(|e| e.ladder.as_ref());
-        let how = ladder.map_or(EndedHow::ByItself, Ladder::ended_how);
+        // An agent whose stdin was gone before the host closed it did not leave on the host's EOF.
+        let how = match ladder.map_or(EndedHow::ByItself, Ladder::ended_how) {
+            EndedHow::OnEof if child.stdin_broken => EndedHow::ByItself,
+            how => how,
+        };
         child.root = Some(RootEnd { exit, how, seen: now });
         child.tree = Tree::Sweeping;
         child.ending.get_or_insert(Ending { cause: Cause::Exit, ladder: None });

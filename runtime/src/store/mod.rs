@@ -103,6 +103,7 @@ pub const LEDGER_ROWS_MAX: usize = 4_096;
 /// What came of an operation (rule 5.10.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", content = "answer", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LedgerOutcome {
     /// Claimed, not finished.
     Pending,

@@ -31,6 +31,7 @@ const SUPERVISOR_NAME: &str = "moored-supervisor";
 
 /// Which program stands between the host and its agents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum SupervisorProgram {
     /// The running executable, which calls [`run_if_asked`](crate::supervisor::run_if_asked) first in its `main`.
     ThisExecutable,

@@ -366,3 +366,18 @@ fn history_that_is_repeated_behind_the_answer_to_a_load_makes_no_rows_either() {
     rig.pass_ms(20);
     assert_eq!(rig.summary().last_assistant_message.as_deref(), Some("live"));
 }
+
+#[test]
+fn an_agent_that_is_gone_before_the_first_write_reaches_it_ended_by_itself() {
+    let mut rig = Rig::new();
+    rig.send("m1", "hello");
+    let generation = rig.generation.clone();
+    rig.session.handle_write_failed(rig.now, &generation);
+    rig.settle();
+    rig.exits(Exit::Code(0));
+    let how = rig.stored.iter().find_map(|r| match &r.kind {
+        RowKind::Child(ChildRow::Exited { how, requested, .. }) => Some((*how, *requested)),
+        _ => None,
+    });
+    assert_eq!(how, Some((EndedHow::ByItself, false)), "the EOF came after its stdin was gone");
+}
