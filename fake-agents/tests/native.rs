@@ -126,8 +126,28 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// Ends what the agent forked: whoever carries this agent's home in its environment.
+    #[cfg(target_os = "linux")]
+    fn end_what_is_left(&self) {
+        let home = format!("FAKE_AGENT_HOME={}", self.home.path().display());
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let carries = environment.split(|b| *b == 0).any(|v| v == home.as_bytes());
+            if let Some(pid) = Pid::from_raw(pid).filter(|_| carries) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn end_what_is_left(&self) {}
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
+        self.end_what_is_left();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
