@@ -5,8 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest quotation of an agent's own words shown to a person, in characters (rule 2.2.7).
-pub const QUOTE_CHARS_MAX: usize = 512;
+use crate::wire::answer::quoted;
 
 /// What went wrong, with the agent's own words where they are meant for a person (rule 5.6.4).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,12 +23,9 @@ impl FailureFact {
         Self { code, detail: None }
     }
 
-    /// A fact with the agent's words, cut to [`QUOTE_CHARS_MAX`] characters.
+    /// A fact with the agent's words, cut to [`QUOTED_CHARS_MAX`](crate::wire::answer::QUOTED_CHARS_MAX) characters.
     pub fn quoting(code: FailureCode, words: Option<&str>) -> Self {
-        let detail = words
-            .map(str::trim)
-            .filter(|w| !w.is_empty())
-            .map(|w| w.chars().take(QUOTE_CHARS_MAX).collect());
+        let detail = words.map(str::trim).filter(|w| !w.is_empty()).map(|w| quoted(w).to_owned());
         Self { code, detail }
     }
 

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 fn spec(program: &str, profile: Profile) -> ChildSpec {
     ChildSpec {
         argv: vec![program.to_owned(), "acp".to_owned()],
-        cwd: "/work".to_owned(),
+        cwd: "/ws".to_owned(),
         set_env: Vec::new(),
         drop_env: Vec::new(),
         token: SpawnToken::from("a-token"),
@@ -531,8 +531,8 @@ fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
     let mut reused = 0;
     for seed in 0..30 {
         let exits_the_first_time = |mut me: ProcessHandle| async move {
-            let before = me.read_file("/work/ran").await;
-            let ran = me.append_file("/work/ran", b"once").await;
+            let before = me.read_file("/ws/ran").await;
+            let ran = me.append_file("/ws/ran", b"once").await;
             match (before, ran) {
                 (Ok(None), Ok(())) => 0,
                 _ => {
@@ -554,7 +554,7 @@ fn a_late_signal_never_reaches_the_next_holder_of_a_number() {
             while !matches!(first.reports.recv().await, Some(Report::Exited { .. })) {}
             first.orders.send(Order::Release).await.expect("it obeys");
             assert_eq!(first.reports.recv().await, None);
-            world.put_file("/work/ran", Vec::new());
+            world.put_file("/ws/ran", Vec::new());
             let second = start(&host).await;
             sleep_ms(&host, 20_000).await;
             let new = second.identity.root.clone();
@@ -573,11 +573,11 @@ fn a_start_fails_by_name() {
             panic!("there is no such program");
         };
         assert_eq!(missing, SpawnError::NotFound { program: "nobody".to_owned() });
-        world.remove_folder("/work");
+        world.remove_folder("/ws");
         let Err(folder) = host.spawn_child(spec("agent", Profile::Posix)).await else {
             panic!("there is no such folder");
         };
-        assert!(matches!(folder, SpawnError::Workspace { cwd, .. } if cwd == "/work"));
+        assert!(matches!(folder, SpawnError::Workspace { cwd, .. } if cwd == "/ws"));
         assert_eq!(world.processes().len(), 2, "init and the host");
     })
     .finished();
@@ -618,8 +618,8 @@ fn files_are_appended_and_read_by_processes_and_outlive_them() {
         let mut child = start(&host).await;
         assert_eq!(child.reports.recv().await, Some(Report::Exited { exit: Exit::Signal(11) }));
         world.lose_power();
-        assert_eq!(world.file("/work/session.jsonl").as_deref(), Some(&b"one\ntwo\n"[..]));
-        assert_eq!(world.files(), ["/work/session.jsonl"]);
+        assert_eq!(world.file("/ws/session.jsonl").as_deref(), Some(&b"one\ntwo\n"[..]));
+        assert_eq!(world.files(), ["/ws/session.jsonl"]);
     })
     .finished();
 }

@@ -83,7 +83,7 @@ impl Session {
     pub(super) fn handle_event(&mut self, now: Moment, event: Event<'_>) {
         match event {
             Event::TextChunk { session, role, text, message_id } => {
-                if self.takes(&session) {
+                if self.takes(&session) && !self.is_replaying() {
                     self.handle_text(now, role, message_id.as_deref(), &text);
                 } else {
                     self.keep_early(|| {
@@ -122,7 +122,6 @@ impl Session {
 
     fn takes(&self, session: &str) -> bool {
         self.is_open()
-            && self.child.as_ref().is_some_and(|c| !c.replaying)
             && self
                 .child
                 .as_ref()
@@ -140,7 +139,11 @@ impl Session {
                 | Update::CurrentMode { .. }
                 | Update::SessionInfo { .. }
         );
-        !fact && self.child.as_ref().is_some_and(|c| c.replaying)
+        !fact && self.is_replaying()
+    }
+
+    fn is_replaying(&self) -> bool {
+        self.child.as_ref().is_some_and(|c| c.replaying)
     }
 
     /// Frames before the session is known are kept for it; what comes while an earlier session is being reopened is
@@ -179,7 +182,7 @@ impl Session {
             ChunkRole::Agent => Role::Agent,
             ChunkRole::Thought => Role::Thought,
             // The echo of our own prompt makes no second bubble (rule 5.10.6).
-            ChunkRole::User if self.echoes_prompt(text) => return self.accept_prompt(now),
+            ChunkRole::User if self.echoes_prompt() => return self.accept_prompt(now),
             ChunkRole::User => Role::User,
         };
         match self.place(now) {
@@ -192,7 +195,7 @@ impl Session {
     }
 
     /// While the host's prompt runs, a user chunk is the agent repeating it.
-    fn echoes_prompt(&self, _text: &str) -> bool {
+    fn echoes_prompt(&self) -> bool {
         self.child.as_ref().is_some_and(|c| c.prompt.is_some())
     }
 

@@ -358,9 +358,11 @@ fn history_that_is_repeated_behind_the_answer_to_a_load_makes_no_rows_either() {
     let turns = rig.turns().len();
     rig.chunk("replayed");
     rig.tool("old", "completed");
+    rig.update(&json!({"sessionUpdate": "usage_update", "used": 7, "size": 100}));
     rig.commit_all();
     rig.commits = true;
     rig.expect("session/prompt");
+    assert_eq!(rig.timeline.context().map(|c| c.used), Some(7), "a fact about the session is live");
     assert_eq!(rig.turns().len(), turns + 1, "only the prompt's own turn");
     rig.chunk("live");
     rig.pass_ms(20);
