@@ -23,11 +23,18 @@
 //! # Ok::<(), kernel::RunError>(())
 //! ```
 
+pub mod agent;
 pub mod conformance;
 pub mod draws;
 pub mod kernel;
+pub mod marks;
+pub mod oracles;
 mod platform;
+pub mod play;
+pub mod scenario;
+pub mod timeline;
 pub mod trace;
+pub mod witness;
 pub mod world;
 
 pub use kernel::{KernelKind, RunOptions, SharedKernel};

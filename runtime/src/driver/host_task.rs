@@ -323,11 +323,12 @@ impl HostTask {
         self.sessions.remove(&session);
         let end = end.unwrap_or_else(|fault| {
             // The words of a panic may quote what the machine held.
-            let what = match fault {
+            let what = match &fault {
                 TaskError::Aborted(_) => "was aborted",
                 TaskError::Panicked(..) => "panicked",
             };
             tracing::error!(session = %session, "the session's task {what}; it takes no more calls");
+            self.around.platform.event(SESSION_FAILED, &|| format!("{session}: {fault}"));
             SessionEnd::Failed
         });
         self.machine.handle_ended(&session, end);

@@ -26,6 +26,10 @@ pub use streams::{StatusStream, Watch, WatchFrame};
 
 use crate::platform::Platform;
 
+/// The observation point of a session whose task was lost to a fault of our own. A trace may hold its words; a log never
+/// does.
+pub const SESSION_FAILED: &str = "session.failed";
+
 /// Sixteen fresh bytes in lower-case hexadecimal.
 fn hex_id(platform: &dyn Platform) -> String {
     use std::fmt::Write;

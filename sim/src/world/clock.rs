@@ -8,7 +8,7 @@ impl World {
     /// Wall time, which steps and runs on while the machine is suspended.
     pub fn wall_ms(&self) -> u64 {
         let offset_ms = self.lock().wall_offset_ms;
-        let steady_ms = self.options.wall_start_ms + self.kernel.now().as_ms();
+        let steady_ms = self.options().wall_start_ms + self.kernel.now().as_ms();
         steady_ms.saturating_add_signed(offset_ms)
     }
 
@@ -27,7 +27,7 @@ impl World {
 
     /// A timer of a process: never early, sometimes late.
     pub(crate) fn timer(&self, at: Mono) -> BoxFuture<()> {
-        let late_us = self.kernel.choose("clock.late_us", self.options.timer_late_us_max);
+        let late_us = self.kernel.choose("clock.late_us", self.options().timer_late_us_max);
         self.kernel.sleep_until(Mono(at.0.saturating_add(late_us)))
     }
 

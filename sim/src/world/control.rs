@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::first::{First, first};
 use super::process::{StartedWith, start};
 use super::supervisor::{Errand, run};
-use super::{Newborn, Program, ReadEnd, SharedWorld, Sig, Tag, WriteEnd};
+use super::{Newborn, Program, ReadEnd, SUPERVISOR, SharedWorld, Sig, Tag, WriteEnd};
 
 /// Reports that may wait on either end of the control pipe; a supervisor whose host reads none waits with the next.
 pub const REPORTS_MAX: usize = 64;
@@ -61,6 +61,7 @@ pub(super) fn agent_newborn(parent: u32, spec: &ChildSpec, ends: AgentEnds) -> N
     let name = name.rsplit('/').next().unwrap_or_default();
     Newborn {
         token: Some(spec.token.as_str().to_owned()),
+        root: true,
         stdin: Some(ends.stdin),
         stdout: Some(ends.stdout),
         stderr: Some(ends.stderr),
@@ -85,7 +86,7 @@ pub(crate) fn supervised(
     let newborn = Newborn {
         subreaper: true,
         token: Some(spec.token.as_str().to_owned()),
-        ..Newborn::new(starter.host.pid, "supervisor")
+        ..Newborn::new(starter.host.pid, SUPERVISOR)
     };
     let supervisor = start(world, newborn, Arc::default(), |me| Box::pin(run(me, errand)));
     let newborn =
@@ -139,6 +140,9 @@ impl ControlPipe {
             self.late().await;
             let Some(order) = order else { break };
             self.world.note("order", format_args!("{order:?} to {}", Tag(self.supervisor.pid)));
+            if let Some(witness) = self.world.witness() {
+                witness.ordered(&self.supervisor, &order);
+            }
             self.expect_answer(order);
             let crash = crashed.wait_for(|crashed| *crashed);
             match first(crash, to_supervisor.send(order), pending::<()>()).await {
@@ -171,13 +175,16 @@ impl ControlPipe {
 
     async fn report(&self, report: Report) {
         self.world.note("report", format_args!("{report:?}"));
+        if let Some(witness) = self.world.witness() {
+            witness.reported(&self.supervisor, &report);
+        }
         // A host that is gone reads no reports.
         let _ = self.to_host.send(report).await;
     }
 
     async fn late(&self) {
         let kernel = self.world.kernel();
-        let us = kernel.choose("process.control_us", self.world.options.control_us_max);
+        let us = kernel.choose("process.control_us", self.world.options().control_us_max);
         kernel.sleep_us(us).await;
     }
 

@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 use super::control::{AgentEnds, REPORTS_MAX, Started, Starter, agent_newborn};
 use super::first::{First, first, if_some};
 use super::process::{StartedWith, start};
-use super::{Newborn, ProcessRow, Program, SharedWorld, Tag};
+use super::{Newborn, ProcessRow, Program, SharedWorld, Sig, Tag};
+use crate::witness::Seen;
 
 /// A tree kill is given up after this (rule 1.6.4).
 pub const TREE_KILL_MS_MAX: u64 = 5_000;
@@ -97,7 +98,12 @@ impl Keeper {
                     root_there = false;
                     machine.handle_root_exit(kernel.now(), exit);
                 }
-                First::Two(First::Two(Some(order))) => machine.handle_order(kernel.now(), order),
+                First::Two(First::Two(Some(order))) => {
+                    if let Some(witness) = self.world.witness() {
+                        witness.ordered(&self.root, &order);
+                    }
+                    machine.handle_order(kernel.now(), order);
+                }
                 First::Two(First::Two(None)) => {
                     host_there = false;
                     machine.handle_host_gone(kernel.now());
@@ -110,7 +116,7 @@ impl Keeper {
 
     async fn carry_out(&self, machine: &mut Supervisor, act: Act) {
         let kernel = self.world.kernel();
-        let us = kernel.choose("process.supervisor_us", self.world.options.supervisor_us_max);
+        let us = kernel.choose("process.supervisor_us", self.world.options().supervisor_us_max);
         kernel.sleep_us(us).await;
         match act {
             Act::SignalGroup(Signal::Kill) => {
@@ -131,6 +137,9 @@ impl Keeper {
             }
             Act::Report(report) => {
                 self.world.note("report", format_args!("{report:?}"));
+                if let Some(witness) = self.world.witness() {
+                    witness.reported(&self.root, &report);
+                }
                 // A host that is gone reads no reports.
                 let _ = self.reports.send(report).await;
             }
@@ -155,7 +164,7 @@ fn active(world: &SharedWorld, job: u32) -> Vec<ProcessRow> {
 /// Ends every active process of the job, slowly; past the cap it is given up and ends nobody.
 async fn terminate(world: &SharedWorld, job: u32) {
     let kernel = world.kernel();
-    let takes_us = kernel.choose("process.tree_kill_us", world.options.tree_kill_us_max);
+    let takes_us = kernel.choose("process.tree_kill_us", world.options().tree_kill_us_max);
     let cap_us = TREE_KILL_MS_MAX * 1_000;
     kernel.sleep_us(takes_us.min(cap_us)).await;
     let given_up = takes_us >= cap_us;
@@ -165,7 +174,8 @@ async fn terminate(world: &SharedWorld, job: u32) {
     }
     for row in active(world, job) {
         world.note("job.member", format_args!("{}", Tag(row.identity.pid)));
-        let us = kernel.choose("process.death_us", world.options.death_us_max);
+        world.see(&Seen::SignalSent { target: &row.identity, sig: Sig::Kill, fault: false });
+        let us = kernel.choose("process.death_us", world.options().death_us_max);
         world.begin_death(&row.identity, TERMINATED, us);
     }
 }

@@ -17,12 +17,15 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use moored::platform::{BoxFuture, Exit, ProcessIdentity, Watched};
 
 use crate::kernel::SharedKernel;
+use crate::marks::WorldMark;
+use crate::witness::{Seen, SharedWitness};
 
 pub use options::WorldOptions;
 pub(crate) use pipe::EndCloser;
@@ -120,13 +123,25 @@ struct State {
 pub struct World {
     kernel: SharedKernel,
     options: WorldOptions,
+    /// The same machine once its faults are over.
+    healed: WorldOptions,
+    is_healed: AtomicBool,
     programs: Programs,
     state: Mutex<State>,
     counts: Watched<Counts>,
+    witness: OnceLock<SharedWitness>,
 }
+
+/// The name every supervisor's process has.
+pub(crate) const SUPERVISOR: &str = "supervisor";
 
 /// A process number, short enough to read.
 pub(crate) struct Tag(pub u32);
+
+/// A process number, short enough to read.
+pub(crate) fn tag(pid: u32) -> String {
+    Tag(pid).to_string()
+}
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,6 +161,8 @@ struct Newborn {
     reaps_by_itself: bool,
     job: Option<u32>,
     token: Option<String>,
+    /// It is the agent itself: what every verdict calls the root.
+    root: bool,
     dispositions: BTreeMap<Sig, Disposition>,
     stdin: Option<ReadEnd>,
     stdout: Option<WriteEnd>,
@@ -163,6 +180,7 @@ impl Newborn {
             reaps_by_itself: false,
             job: None,
             token: None,
+            root: false,
             dispositions: BTreeMap::new(),
             stdin: None,
             stdout: None,
@@ -176,8 +194,11 @@ impl World {
     pub fn new(kernel: SharedKernel, options: WorldOptions, programs: Programs) -> SharedWorld {
         let world = Arc::new(Self {
             kernel,
+            healed: options.healed(),
+            is_healed: AtomicBool::new(false),
             options,
             programs,
+            witness: OnceLock::new(),
             state: Mutex::new(State {
                 table: Table::default(),
                 lives: BTreeMap::new(),
@@ -209,9 +230,41 @@ impl World {
         &self.kernel
     }
 
-    /// How this world was set up.
+    /// How far this world may stray now.
     pub fn options(&self) -> &WorldOptions {
-        &self.options
+        if self.is_healed.load(Ordering::Relaxed) { &self.healed } else { &self.options }
+    }
+
+    /// From now on nothing is refused any more and whoever was frozen runs on. Delays stay.
+    pub fn heal(self: &Arc<Self>) {
+        self.is_healed.store(true, Ordering::Relaxed);
+        let frozen: Vec<_> = {
+            let state = self.lock();
+            let stopped = state.table.rows().filter(|row| row.state == ProcessState::Stopped);
+            stopped.map(|row| row.identity.clone()).collect()
+        };
+        frozen.iter().for_each(|process| self.strike(process, Sig::Cont));
+    }
+
+    /// Whether the faults are over.
+    pub fn is_healed(&self) -> bool {
+        self.is_healed.load(Ordering::Relaxed)
+    }
+
+    /// From now on a witness is told what happens here; the first one stays.
+    pub fn attach(&self, witness: SharedWitness) {
+        let _ = self.witness.set(witness);
+    }
+
+    /// The witness, if there is one.
+    pub fn witness(&self) -> Option<&SharedWitness> {
+        self.witness.get()
+    }
+
+    pub(crate) fn see(&self, seen: &Seen<'_>) {
+        if let Some(witness) = self.witness.get() {
+            witness.see(seen);
+        }
     }
 
     /// The programs there are.
@@ -297,18 +350,24 @@ impl World {
     /// The whole machine loses its power: every process is gone at once, and numbers of this boot mean nothing more.
     /// Files stay.
     pub fn lose_power(self: &Arc<Self>) {
-        let lives = {
+        let (lives, dead) = {
             let mut state = self.lock();
             state.boot += 1;
+            let alive = state.table.rows().filter(|row| row.is_alive());
+            let dead = alive.map(|row| row.identity.clone()).collect();
             state.table = Table::default();
             state.freed_pids.clear();
             state.next_pid = PID_FIRST;
-            std::mem::take(&mut state.lives)
+            (std::mem::take(&mut state.lives), dead)
         };
+        let rows: Vec<ProcessIdentity> = dead;
         for life in lives.into_values() {
             life.scope.kill_scope();
         }
         self.note("machine.power_loss", format_args!(""));
+        for identity in &rows {
+            self.see(&Seen::ProcessEnded { identity, exit: &Exit::Signal(Sig::Kill.number()) });
+        }
         self.start_init();
     }
 
@@ -320,9 +379,10 @@ impl World {
     /// Gives a newborn its number and its scope.
     fn admit(&self, newborn: Newborn) -> (ProcessIdentity, SharedKernel) {
         let scope = self.kernel.child_scope(&newborn.name);
+        let newborn_is_root = newborn.root;
         let reused = {
             let has_freed = !self.lock().freed_pids.is_empty();
-            has_freed && self.kernel.one_in("process.pid_reused", self.options.pid_reused_one_in)
+            has_freed && self.kernel.one_in("process.pid_reused", self.options().pid_reused_one_in)
         };
         let now = self.kernel.now();
         let mut state = self.lock();
@@ -373,6 +433,15 @@ impl World {
                 "process.start",
                 format_args!("{} {} of {parent} in {group}", Tag(pid), row.name),
             );
+            self.see(&Seen::ProcessStarted {
+                identity: &row.identity,
+                name: &row.name,
+                token: row.token.as_deref(),
+                root: newborn_is_root,
+            });
+        }
+        if reused && let Some(witness) = self.witness.get() {
+            witness.met_in_world(WorldMark::PidReused);
         }
         (identity, scope)
     }
@@ -417,10 +486,11 @@ impl World {
         scope.kill_scope();
         drop((stdin, stdout, stderr));
         self.note("process.end", format_args!("{} {exit:?}", Tag(identity.pid)));
+        self.see(&Seen::ProcessEnded { identity, exit: &exit });
         let mut parents = Vec::new();
         {
             let mut state = self.lock();
-            if self.options.is_win32() {
+            if self.options().is_win32() {
                 state.table.vanish(identity.pid);
                 state.freed_pids.push_back(identity.pid);
             } else {

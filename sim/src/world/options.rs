@@ -84,6 +84,19 @@ impl WorldOptions {
         }
     }
 
+    /// The same machine with nothing refused any more: delays stay.
+    #[must_use]
+    pub fn healed(&self) -> Self {
+        Self {
+            signal_refused_one_in: 0,
+            fork_refused_one_in: 0,
+            supervisor_refused_one_in: 0,
+            start_unreadable_one_in: 0,
+            tree_kill_us_max: self.tree_kill_us_max.min(Self::default().tree_kill_us_max),
+            ..self.clone()
+        }
+    }
+
     /// Whether it is of the win32 kind.
     pub fn is_win32(&self) -> bool {
         self.profile == Profile::Win32

@@ -96,7 +96,7 @@ impl Future for Gated {
             }
         }
         let Poll::Ready(code) = this.body.as_mut().poll(cx) else { return Poll::Pending };
-        let takes_us = this.world.kernel.choose("process.exit_us", this.world.options.exit_us_max);
+        let takes_us = this.world.kernel.choose("process.exit_us", this.world.options().exit_us_max);
         this.world.begin_death(&this.identity, Exit::Code(code), takes_us);
         Poll::Ready(())
     }
@@ -300,9 +300,9 @@ impl ProcessHandle {
         B: FnOnce(Self) -> F + Send + 'static,
         F: Future<Output = i32> + Send + 'static,
     {
-        let options = &self.world.options;
+        let options = self.world.options();
         self.pause("process.fork_us", options.spawn_us_max).await;
-        if self.scope.one_in("process.fork_refused", self.world.options.fork_refused_one_in) {
+        if self.scope.one_in("process.fork_refused", self.world.options().fork_refused_one_in) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let newborn = self.newborn(&fork)?;
@@ -358,21 +358,21 @@ impl ProcessHandle {
 
     /// Dies by a signal, in its default disposition. Never returns.
     pub async fn die(&mut self, sig: Sig) {
-        let takes_us = self.choose("process.death_us", self.world.options.death_us_max);
+        let takes_us = self.choose("process.death_us", self.world.options().death_us_max);
         self.world.begin_death(&self.identity, Exit::Signal(sig.number()), takes_us);
         std::future::pending().await
     }
 
     /// Exits from wherever its body is. Never returns.
     pub async fn exit(&mut self, code: i32) {
-        let takes_us = self.choose("process.exit_us", self.world.options.exit_us_max);
+        let takes_us = self.choose("process.exit_us", self.world.options().exit_us_max);
         self.world.begin_death(&self.identity, Exit::Code(code), takes_us);
         std::future::pending().await
     }
 
     /// Appends to a file in one write, creating it.
     pub async fn append_file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.pause("process.file_us", self.world.options.file_us_max).await;
+        self.pause("process.file_us", self.world.options().file_us_max).await;
         self.world.lock().files.entry(path.to_owned()).or_default().extend_from_slice(bytes);
         self.world.note("file.appended", format_args!("{path} {}", bytes.len()));
         Ok(())
@@ -380,7 +380,7 @@ impl ProcessHandle {
 
     /// The whole file, or `None` if there is none.
     pub async fn read_file(&mut self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        self.pause("process.file_us", self.world.options.file_us_max).await;
+        self.pause("process.file_us", self.world.options().file_us_max).await;
         Ok(self.world.file(path))
     }
 

@@ -7,6 +7,7 @@ use moored::platform::{Exit, ProcessIdentity, Signal};
 use serde::{Deserialize, Serialize};
 
 use super::{Disposition, ProcessState, Tag, World};
+use crate::witness::Seen;
 
 /// A signal of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -87,21 +88,30 @@ impl World {
         self.send(members, sig, format_args!("{sig:?} to group {}", Tag(group)))
     }
 
+    /// Somebody outside the library signals a process: never refused, never late, and not the library's doing.
+    pub fn strike(self: &Arc<Self>, target: &ProcessIdentity, sig: Sig) {
+        self.see(&Seen::SignalSent { target, sig, fault: true });
+        self.deliver(target, sig);
+    }
+
     fn send(
         self: &Arc<Self>,
         targets: Vec<ProcessIdentity>,
         sig: Sig,
         told: std::fmt::Arguments<'_>,
     ) -> Result<(), SignalError> {
-        if self.options.is_win32() && sig != Sig::Kill {
+        if self.options().is_win32() && sig != Sig::Kill {
             return Err(SignalError::Unsupported);
         }
-        if self.kernel.one_in("process.signal_refused", self.options.signal_refused_one_in) {
+        if self.kernel.one_in("process.signal_refused", self.options().signal_refused_one_in) {
             self.note("signal.refused", told);
             return Err(SignalError::Refused);
         }
         self.note("signal.sent", told);
-        let late_us = self.kernel.choose("process.signal_us", self.options.signal_us_max);
+        for target in &targets {
+            self.see(&Seen::SignalSent { target, sig, fault: false });
+        }
+        let late_us = self.kernel.choose("process.signal_us", self.options().signal_us_max);
         let (world, late) = (Arc::clone(self), self.kernel.sleep_us(late_us));
         self.kernel.spawn(
             "signal",
@@ -149,7 +159,7 @@ impl World {
         self.note("signal.arrived", format_args!("{sig:?} at {}", Tag(target.pid)));
         woken.into_iter().for_each(Waker::wake);
         if let Some(sig) = ends {
-            let takes_us = self.kernel.choose("process.death_us", self.options.death_us_max);
+            let takes_us = self.kernel.choose("process.death_us", self.options().death_us_max);
             self.begin_death(target, Exit::Signal(sig.number()), takes_us);
         }
     }

@@ -45,7 +45,7 @@ pub(super) async fn run(me: ProcessHandle, mut errand: Errand) -> i32 {
         match news.await {
             First::One(dead) => {
                 seen = dead;
-                me.pause("process.supervisor_us", me.world.options.supervisor_us_max).await;
+                me.pause("process.supervisor_us", me.world.options().supervisor_us_max).await;
                 let reaped = me.world.reap(me.pid());
                 // By identity: a descendant may have got the number of a root that was reaped.
                 for (_, exit) in reaped.iter().filter(|(dead, _)| *dead == agent) {
@@ -69,7 +69,7 @@ async fn carry_out(
     machine: &mut Supervisor,
     act: Act,
 ) {
-    me.pause("process.supervisor_us", me.world.options.supervisor_us_max).await;
+    me.pause("process.supervisor_us", me.world.options().supervisor_us_max).await;
     match act {
         Act::SignalGroup(signal) => {
             let sent = me.world.signal_group(agent.pid, signal.into());

@@ -187,6 +187,7 @@ impl Database for Held<'_> {
         Ok(match admission {
             Admission::Admitted { seals } => {
                 self.disk.apply(unit, texts, seals);
+                self.faults.stored(unit);
                 Outcome::Stored
             }
             Admission::Ahead => Outcome::Ahead,

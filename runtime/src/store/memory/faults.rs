@@ -20,6 +20,9 @@ pub trait StoreFaults: Send + Sync + 'static {
         Box::pin(ready(Ok(())))
     }
 
+    /// A unit has just been stored; called under the disk's lock, so nothing of the disk may be asked.
+    fn stored(&self, _unit: &Unit) {}
+
     /// Refuses one unit inside a transaction that goes on.
     fn refuse_unit(&self, _unit: &Unit) -> Option<RetryReason> {
         None

@@ -1,0 +1,78 @@
+//! Oracles: what must hold over the whole world, whatever went wrong in it.
+//!
+//! Each is a small file that names its rule. It sees every fact the moment it happens, and the whole at rest. It knows
+//! nothing of the library's inside: rows, frames, signals, processes, feeds.
+
+use std::borrow::Cow;
+
+use moored::ids::SessionId;
+use moored::journal::{Row, Snapshot, Timeline};
+use moored::platform::Mono;
+use moored::status::Summary;
+use serde::{Deserialize, Serialize};
+
+use crate::world::ProcessRow;
+use crate::witness::{Facts, Seen};
+
+/// What an oracle says when it does not hold: one sentence.
+pub type Verdict = Result<(), String>;
+
+/// A checker over the whole world.
+pub trait Oracle: Send {
+    /// Its name: lower-case words joined by hyphens.
+    fn name(&self) -> &'static str;
+
+    /// The rule or invariant it holds.
+    fn rule(&self) -> &'static str;
+
+    /// Something happened.
+    fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict;
+
+    /// The run has come to rest.
+    fn at_rest(&mut self, rest: &Rest<'_>) -> Verdict {
+        let _ = rest;
+        Ok(())
+    }
+}
+
+/// An oracle that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Which.
+    pub oracle: Cow<'static, str>,
+    /// Its rule.
+    pub rule: Cow<'static, str>,
+    /// What was seen.
+    pub words: String,
+    /// When, in virtual microseconds.
+    pub at: Mono,
+}
+
+/// The whole, once it has come to rest.
+pub struct Rest<'a> {
+    /// Every session.
+    pub sessions: &'a [RestingSession],
+    /// Every process that lives and carries a spawn token, supervisors too.
+    pub left: &'a [ProcessRow],
+    /// What the witness knows.
+    pub facts: &'a Facts,
+}
+
+/// A session at rest.
+pub struct RestingSession {
+    /// Which.
+    pub id: SessionId,
+    /// Its stored journal.
+    pub rows: Vec<Row>,
+    /// What its host says of it before it ends; none if it would not say.
+    pub snapshot: Option<Snapshot>,
+    /// What each client has of it.
+    pub clients: Vec<(usize, Timeline)>,
+    /// Its published summary.
+    pub summary: Option<Summary>,
+}
+
+/// All of them, fresh for one run.
+pub fn all() -> Vec<Box<dyn Oracle>> {
+    Vec::new()
+}

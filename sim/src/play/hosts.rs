@@ -1,0 +1,312 @@
+//! The hosts of a run: opened, crashed, ended and opened again on one store.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use moored::agent::AgentDefinition;
+use moored::driver::{Host, HostConfig, HostLimits};
+use moored::host::NewSession;
+use moored::ids::{CallerId, SessionId};
+use moored::platform::{Platform, SharedPlatform, Watched};
+use moored::session::Policy;
+use moored::store::SharedStore;
+use moored::store::memory::{MemoryDisk, MemoryStore};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Playing;
+use super::platform::SeenPlatform;
+use super::store::{Dies, DiskFaults, HostDisk, SeenStore};
+use crate::SimPlatform;
+use crate::agent::PROGRAM;
+use crate::scenario::Scenario;
+use crate::witness::{HostNo, Seen, SharedWitness};
+use crate::world::SharedWorld;
+
+/// How long a host may take to end: its own bound, and the time its last commits take.
+const END_MS_MAX: u64 = 60_000;
+
+/// A host that is open.
+#[derive(Clone)]
+pub(super) struct Current {
+    pub(super) no: HostNo,
+    pub(super) host: Host,
+}
+
+struct Process {
+    no: HostNo,
+    /// Once it is open.
+    host: Option<Host>,
+    platform: SimPlatform,
+    crashing: Arc<AtomicBool>,
+}
+
+/// All hosts of a run.
+pub(super) struct Hosts {
+    world: SharedWorld,
+    witness: SharedWitness,
+    config: HostConfig,
+    definition: AgentDefinition,
+    pub(super) disk: MemoryDisk,
+    pub(super) faults: DiskFaults,
+    commit_us_max: u64,
+    opened: AtomicUsize,
+    /// Hosts whose processes live, oldest first.
+    processes: Mutex<Vec<Process>>,
+    /// The one that persons and clients talk to.
+    current: Watched<Option<Current>>,
+    dies: mpsc::UnboundedSender<Dies>,
+    deaths: Mutex<Option<mpsc::UnboundedReceiver<Dies>>>,
+    /// Starts of a host that are on their way.
+    coming: Watched<usize>,
+}
+
+impl Hosts {
+    pub(super) fn new(
+        world: &SharedWorld,
+        scenario: &Scenario,
+        playing: &Playing,
+        disk: MemoryDisk,
+    ) -> Arc<Self> {
+        let options = &scenario.options;
+        let mut policy = Policy::stock(options.world.profile);
+        policy.ladder.keep_background = options.keep_background;
+        #[cfg(feature = "planted-bugs")]
+        {
+            policy.planted = playing.planted;
+        }
+        #[cfg(not(feature = "planted-bugs"))]
+        let _ = playing;
+        let limits =
+            HostLimits { watch_frames_max: options.watch_frames_max, ..HostLimits::default() };
+        let (dies, deaths) = mpsc::unbounded_channel();
+        #[expect(clippy::expect_used, reason = "a world has its witness before it has hosts")]
+        let witness = Arc::clone(world.witness().expect("a world has its witness"));
+        Arc::new(Self {
+            world: Arc::clone(world),
+            witness,
+            config: HostConfig { policy, limits, check_invariants: true },
+            definition: definition(scenario),
+            disk,
+            faults: DiskFaults::default(),
+            commit_us_max: options.commit_us_max,
+            opened: AtomicUsize::new(0),
+            processes: Mutex::default(),
+            current: Watched::new(None),
+            dies,
+            deaths: Mutex::new(Some(deaths)),
+            coming: Watched::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Process>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn world(&self) -> &SharedWorld {
+        &self.world
+    }
+
+    pub(super) fn witness(&self) -> &SharedWitness {
+        &self.witness
+    }
+
+    /// Whether that host's process lives.
+    pub(super) fn is_there(&self, no: Option<HostNo>) -> bool {
+        self.lock().iter().any(|process| Some(process.no) == no)
+    }
+
+    /// The host that persons and clients talk to now.
+    pub(super) fn current(&self) -> Option<Current> {
+        self.current.get()
+    }
+
+    /// The next host to talk to that is not `last`.
+    pub(super) async fn after(&self, last: Option<HostNo>) -> Current {
+        let newer = |c: &Option<Current>| c.as_ref().is_some_and(|c| Some(c.no) != last);
+        loop {
+            if let Some(current) = self.current.wait_for(newer).await {
+                return current;
+            }
+        }
+    }
+
+    /// Starts a host process and opens its host. `None` when it is refused or dies meanwhile.
+    pub(super) async fn open(self: &Arc<Self>) -> Option<Current> {
+        let no = self.opened.fetch_add(1, Ordering::Relaxed);
+        let platform = SimPlatform::start(&self.world, "host");
+        let crashing = Arc::new(AtomicBool::new(false));
+        let faults = HostDisk {
+            host: no,
+            kernel: Arc::clone(self.world.kernel()),
+            witness: Arc::clone(&self.witness),
+            faults: self.faults.clone(),
+            commit_us_max: self.commit_us_max,
+            dies: self.dies.clone(),
+        };
+        let holder = crate::world::tag(platform.identity().pid);
+        let (inner, writer) = match MemoryStore::open(&self.disk, &holder, Arc::new(faults)) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.witness.see(&Seen::HostRefused { reason: &error.to_string() });
+                platform.crash();
+                return None;
+            }
+        };
+        platform.spawn_task("store", writer);
+        let witness = Arc::clone(&self.witness);
+        let store: SharedStore = Arc::new(SeenStore { inner, host: no, witness });
+        let seen: SharedPlatform = Arc::new(SeenPlatform {
+            inner: platform.clone(),
+            witness: Arc::clone(&self.witness),
+            host: no,
+            crashing: Arc::clone(&crashing),
+        });
+        self.lock().push(Process { no, host: None, platform: platform.clone(), crashing });
+        let (sender, opened) = oneshot::channel();
+        let opening = Host::open_on(seen, store, self.config.clone());
+        // In the host's own process: if that dies meanwhile, so does the opening.
+        platform.spawn_task("open", Box::pin(async move { drop(sender.send(opening.await)) }));
+        match opened.await {
+            Ok(Ok(host)) => {
+                self.witness.see(&Seen::HostOpened { host: no });
+                let current = Current { no, host: host.clone() };
+                if let Some(process) = self.lock().iter_mut().find(|process| process.no == no) {
+                    process.host = Some(host);
+                }
+                self.current.update(|place| *place = Some(current.clone()));
+                Some(current)
+            }
+            Ok(Err(error)) => {
+                self.witness.see(&Seen::HostRefused { reason: &error.to_string() });
+                self.lock().retain(|process| process.no != no);
+                platform.crash();
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Makes a session, as often as it takes while hosts come and go.
+    pub(super) async fn create(&self, session: &SessionId) {
+        let Some(Current { host, .. }) = self.current() else { return };
+        let new = NewSession {
+            id: session.clone(),
+            agent: self.definition.clone(),
+            workspace: format!("/work/{session}"),
+        };
+        let context = host.call_context(CallerId::from("person"));
+        // Refused only where the scenario makes it so; the calls that follow are then refused by name.
+        let _ = host.create(new, context).await;
+    }
+
+    /// Kills the newest host's process. `false` when there is none.
+    pub(super) fn crash(&self) -> bool {
+        let newest = self.lock().last().map(|process| process.no);
+        newest.is_some_and(|no| self.crash_one(no))
+    }
+
+    /// Kills one host's process.
+    fn crash_one(&self, no: HostNo) -> bool {
+        let process = {
+            let mut processes = self.lock();
+            let at = processes.iter().position(|process| process.no == no);
+            at.map(|at| processes.remove(at))
+        };
+        let Some(process) = process else { return false };
+        self.forget(no);
+        process.crashing.store(true, Ordering::Relaxed);
+        self.witness.see(&Seen::HostCrashed { host: no });
+        process.platform.crash();
+        true
+    }
+
+    fn forget(&self, no: HostNo) {
+        self.current.update(|place| {
+            if place.as_ref().is_some_and(|current| current.no == no) {
+                *place = None;
+            }
+        });
+    }
+
+    /// Asks the newest host to end, and waits for it. `None` when there is none; else whether it ended in its time.
+    pub(super) async fn end(&self) -> Option<bool> {
+        let (no, host) = self.lock().last().and_then(|p| Some((p.no, p.host.clone()?)))?;
+        self.forget(no);
+        let ended = {
+            let late = self.world.kernel().sleep_us(END_MS_MAX * 1_000);
+            match moored::platform::race(host.shutdown(), late).await {
+                moored::platform::Raced::First(ended) => Some(ended),
+                moored::platform::Raced::Second(()) => None,
+            }
+        };
+        let process = {
+            let mut processes = self.lock();
+            let at = processes.iter().position(|process| process.no == no);
+            at.map(|at| processes.remove(at))
+        };
+        let Some(process) = process else {
+            // It was killed meanwhile.
+            return None;
+        };
+        if let Some(ended) = &ended {
+            let unproven = ended.as_ref().err().map_or(0, |unproven| unproven.sessions.len());
+            self.witness.see(&Seen::HostEnded { host: no, unproven });
+        }
+        process.crashing.store(ended.is_none(), Ordering::Relaxed);
+        process.platform.crash();
+        Some(ended.is_some())
+    }
+
+    /// Opens a host again after a while, unless another is there by then.
+    pub(super) async fn come_back(self: &Arc<Self>, after_ms: u64) {
+        self.coming.update(|coming| *coming += 1);
+        self.world.kernel().sleep_us(after_ms * 1_000).await;
+        if self.lock().is_empty() {
+            self.open().await;
+        }
+        self.coming.update(|coming| *coming -= 1);
+    }
+
+    /// Hosts whose store told them to die do so.
+    pub(super) fn watch_for_deaths(self: &Arc<Self>) {
+        let deaths = self.deaths.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut deaths) = deaths else { return };
+        let hosts = Arc::clone(self);
+        self.world.kernel().spawn(
+            "deaths",
+            Box::pin(async move {
+                while let Some(Dies { host, restart_ms }) = deaths.recv().await {
+                    if hosts.crash_one(host) {
+                        hosts.come_back(restart_ms).await;
+                    }
+                }
+            }),
+        );
+    }
+
+    /// Resolves once no start of a host is on its way.
+    pub(super) async fn nobody_is_coming(&self) {
+        self.coming.wait_for(|coming| *coming == 0).await;
+    }
+
+    /// Every host's process.
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+/// The agent's definition: the generic one with the scenario's fields.
+fn definition(scenario: &Scenario) -> AgentDefinition {
+    let mut definition = AgentDefinition::generic(vec![PROGRAM.to_owned()]);
+    if !scenario.options.definition.is_empty()
+        && let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(&definition)
+    {
+        fields.extend(scenario.options.definition.clone());
+        if let Ok(changed) = serde_json::from_value(serde_json::Value::Object(fields)) {
+            definition = changed;
+        }
+    }
+    let home = moored_fake_agents::HOME_VARIABLE.to_owned();
+    definition.pin_env.entry(home).or_insert_with(|| "/home/agent".to_owned());
+    definition
+}

@@ -1,0 +1,309 @@
+//! The second phase: the faults are over, and every session comes to rest in bounded virtual time.
+
+use std::sync::Arc;
+
+use moored::ids::{MessageId, SessionId};
+use moored::journal::{ItemBody, Outcome, Snapshot, SubmissionState, Timeline, TurnState};
+use moored::platform::{Raced, race};
+use moored::status::Status;
+
+use super::Stage;
+use super::people::People;
+use crate::marks::WorldMark;
+use crate::oracles::{Rest, RestingSession, Violation};
+use crate::scenario::{Act, NamedTurn};
+use crate::witness::Seen;
+
+/// How long a session may go on working by itself once the faults are over, before a person presses Stop.
+const PATIENCE_MS: u64 = 20_000;
+/// After that Stop it must be at rest within this: the cancel wait, every window of the ladder twice, the sweep of the
+/// tree, stdout's end, the store's retry, and a slow machine's delays.
+pub const REST_MS_MAX: u64 = 40_000;
+/// A call must be answered within this.
+const ANSWER_MS_MAX: u64 = 40_000;
+/// A client must have what the host has within this.
+const CONVERGE_MS_MAX: u64 = 5_000;
+/// Released supervisors leave within this.
+const SUPERVISOR_LEAVES_MS: u64 = 1_000;
+/// Numbers of the messages that are sent after the heal begin here.
+pub const PROBE_FIRST: u32 = 9_000;
+
+pub(super) async fn settle(stage: &Stage, people: &Arc<People>) {
+    let settled = Settling { stage, people };
+    if let Err(violation) = settled.run().await {
+        stage.witness.accuse(violation);
+    }
+}
+
+type Settled = Result<(), Violation>;
+
+struct Settling<'a> {
+    stage: &'a Stage,
+    people: &'a Arc<People>,
+}
+
+impl Settling<'_> {
+    async fn run(&self) -> Settled {
+        if self.stage.witness.is_broken() {
+            return Ok(());
+        }
+        self.heal().await?;
+        for index in 0..self.stage.sessions.len() {
+            self.come_to_rest(index).await?;
+        }
+        self.calls_are_answered().await?;
+        self.restart().await?;
+        for index in 0..self.stage.sessions.len() {
+            self.probe(index).await?;
+        }
+        self.calls_are_answered().await?;
+        self.rest().await
+    }
+
+    fn broken(&self, oracle: &'static str, rule: &'static str, words: String) -> Violation {
+        let at = self.stage.kernel.now();
+        Violation { oracle: oracle.into(), rule: rule.into(), words, at }
+    }
+
+    async fn heal(&self) -> Settled {
+        let stage = self.stage;
+        stage.hosts.faults.heal();
+        stage.witness.see(&Seen::Healed);
+        stage.world.heal();
+        stage.clients.heal();
+        stage.hosts.nobody_is_coming().await;
+        if stage.hosts.current().is_none() && stage.hosts.open().await.is_none() {
+            return Err(self.broken("a-host-opens", "6.11", "no host opens on the store".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Resolves to `false` if it does not hold within its time.
+    async fn within(&self, ms: u64, holds: impl Fn() -> bool) -> bool {
+        let until = self.stage.kernel.now().plus_ms(ms);
+        loop {
+            let changes = self.stage.clients.changes();
+            if holds() || self.stage.witness.is_broken() {
+                return true;
+            }
+            if self.stage.kernel.now() >= until {
+                return false;
+            }
+            let late = self.stage.kernel.sleep_until(until);
+            if let Raced::Second(()) = race(self.stage.clients.change(changes), late).await {
+                continue;
+            }
+        }
+    }
+
+    fn is_at_rest(&self, session: &SessionId) -> bool {
+        let timeline = self.stage.clients.timeline(0, session);
+        let summary = self.stage.clients.summary(0, session);
+        let busy = timeline
+            .submissions()
+            .iter()
+            .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
+        let status = summary.as_ref().and_then(|s| s.status);
+        !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&timeline)
+    }
+
+    async fn come_to_rest(&self, index: usize) -> Settled {
+        let session = &self.stage.sessions[index];
+        if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
+            return Ok(());
+        }
+        self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
+        self.people.act(&Act::Stop { session: index, turn: NamedTurn::None }).await;
+        if self.within(REST_MS_MAX, || self.is_at_rest(session)).await {
+            return Ok(());
+        }
+        let summary = self.stage.clients.summary(0, session);
+        let status = summary.and_then(|s| s.status);
+        let words = format!("{session} does not come to rest after a Stop; it reads {status:?}");
+        Err(self.broken("rest-comes", "3.1.2", words))
+    }
+
+    async fn calls_are_answered(&self) -> Settled {
+        let late = self.stage.kernel.sleep_us(ANSWER_MS_MAX * 1_000);
+        match race(self.people.all_answered(), late).await {
+            Raced::First(()) => Ok(()),
+            Raced::Second(()) => {
+                let words = "a call is never answered".to_owned();
+                Err(self.broken("calls-are-answered", "D12", words))
+            }
+        }
+    }
+
+    /// Every host is ended as an embedder ends it, and one is opened again. What was at rest reads the same.
+    async fn restart(&self) -> Settled {
+        let before = self.snapshots().await;
+        self.end_hosts().await?;
+        if self.stage.hosts.open().await.is_none() {
+            return Err(self.broken("a-host-opens", "6.11", "no host opens again".to_owned()));
+        }
+        let after = self.snapshots().await;
+        for (session, (before, after)) in
+            self.stage.sessions.iter().zip(before.iter().zip(after.iter()))
+        {
+            if let (Some(before), Some(after)) = (before, after) {
+                self.reads_the_same(session, before, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reads_the_same(&self, session: &SessionId, before: &Snapshot, after: &Snapshot) -> Settled {
+        let same = before.items == after.items && before.submissions == after.submissions;
+        if same {
+            return Ok(());
+        }
+        let words = format!("{session} was at rest and reads differently after a restart");
+        Err(self.broken("a-restart-changes-nothing-at-rest", "6.11.2", words))
+    }
+
+    async fn end_hosts(&self) -> Settled {
+        while self.stage.hosts.count() > 0 {
+            if self.stage.hosts.end().await == Some(false) {
+                let words = "a host does not end in its time".to_owned();
+                return Err(self.broken("a-host-ends", "1.8.5", words));
+            }
+        }
+        Ok(())
+    }
+
+    async fn snapshots(&self) -> Vec<Option<Snapshot>> {
+        let mut all = Vec::new();
+        for session in &self.stage.sessions {
+            let snapshot = match self.stage.hosts.current() {
+                Some(current) => current.host.snapshot(session).await.ok(),
+                None => None,
+            };
+            all.push(snapshot);
+        }
+        all
+    }
+
+    /// A new message is answered by an agent that behaves, or refused by a name that says why.
+    async fn probe(&self, index: usize) -> Settled {
+        let session = &self.stage.sessions[index];
+        let number = PROBE_FIRST + u32::try_from(index).unwrap_or_default();
+        let message = MessageId(format!("m{number}"));
+        let send = Act::Send {
+            session: index,
+            message: number,
+            text: "are you there".to_owned(),
+            mode: moored::journal::SendMode::AfterTurn,
+        };
+        self.people.act(&send).await;
+        let (clients, witness) = (&self.stage.clients, &self.stage.witness);
+        let state = || clients.timeline(0, session).submission(&message).map(|s| s.state);
+        let refused = || witness.was_refused(&message);
+        let over = || {
+            let told = state();
+            let settled = matches!(
+                told,
+                Some(SubmissionState::Accepted | SubmissionState::Rejected | SubmissionState::Unknown)
+            );
+            refused().is_some() || (settled && self.is_at_rest(session))
+        };
+        if !self.within(REST_MS_MAX, over).await {
+            let words = format!("a message sent after the heal is {:?} for ever", state());
+            return Err(self.broken("a-new-message-is-answered", "5.1", words));
+        }
+        if witness.is_broken() {
+            return Ok(());
+        }
+        let timeline = clients.timeline(0, session);
+        let submission = timeline.submission(&message);
+        match (refused(), submission.map(|s| s.state)) {
+            (Some(name), _) if REFUSED_BY.contains(&name.as_str()) => {
+                witness.met_in_world(WorldMark::ProbeRefused);
+                Ok(())
+            }
+            (None, Some(SubmissionState::Rejected))
+                if submission.and_then(|s| s.fact.as_ref()).is_some_and(|fact| {
+                    fact.code == moored::failure::FailureCode::PreviousExitUnverifiable
+                }) =>
+            {
+                witness.met_in_world(WorldMark::ProbeRefused);
+                Ok(())
+            }
+            (None, Some(SubmissionState::Accepted)) if last_turn(&timeline) == Some(Outcome::Success) => {
+                witness.met_in_world(WorldMark::ProbeCompleted);
+                Ok(())
+            }
+            (refused, state) => {
+                let turn = last_turn(&timeline);
+                let fact = submission.and_then(|s| s.fact.clone());
+                let words = format!(
+                    "a message sent after the heal is {state:?}, its turn {turn:?}, refused {refused:?}, because {fact:?}"
+                );
+                Err(self.broken("a-new-message-is-answered", "5.1", words))
+            }
+        }
+    }
+
+    async fn rest(&self) -> Settled {
+        let stage = self.stage;
+        let before = self.snapshots().await;
+        for (session, snapshot) in stage.sessions.iter().zip(&before) {
+            let Some(snapshot) = snapshot else { continue };
+            let all_there = || {
+                (0..stage.clients.count()).all(|client| {
+                    stage.clients.timeline(client, session).cursor().seq >= snapshot.cursor.seq
+                })
+            };
+            if !self.within(CONVERGE_MS_MAX, all_there).await {
+                let words = format!("a client of {session} never gets to row {}", snapshot.cursor.seq);
+                return Err(self.broken("subscribers-converge", "6.7.2", words));
+            }
+        }
+        let clients: Vec<Vec<(usize, Timeline)>> = stage
+            .sessions
+            .iter()
+            .map(|s| (0..stage.clients.count()).map(|c| (c, stage.clients.timeline(c, s))).collect())
+            .collect();
+        let summaries: Vec<_> = stage.sessions.iter().map(|s| stage.clients.summary(0, s)).collect();
+        self.end_hosts().await?;
+        stage.kernel.sleep_us(SUPERVISOR_LEAVES_MS * 1_000).await;
+        let left: Vec<_> = stage
+            .world
+            .processes()
+            .into_iter()
+            .filter(|process| process.token.is_some() && process.is_alive())
+            .collect();
+        let sessions: Vec<RestingSession> = stage
+            .sessions
+            .iter()
+            .zip(before)
+            .zip(clients)
+            .zip(summaries)
+            .map(|(((id, snapshot), clients), summary)| RestingSession {
+                id: id.clone(),
+                rows: stage.hosts.disk.rows(id).rows,
+                snapshot,
+                clients,
+                summary,
+            })
+            .collect();
+        let facts = stage.witness.facts();
+        stage.witness.at_rest(&Rest { sessions: &sessions, left: &left, facts: &facts });
+        Ok(())
+    }
+}
+
+/// Names under which a message may be refused though the faults are over: each says that a person has to act.
+const REFUSED_BY: &[&str] =
+    &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
+
+fn runs(timeline: &Timeline) -> bool {
+    let running = |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state == TurnState::Running);
+    timeline.items().iter().any(|item| running(&item.body))
+}
+
+fn last_turn(timeline: &Timeline) -> Option<Outcome> {
+    timeline.items().into_iter().rev().find_map(|item| match &item.body {
+        ItemBody::Turn(turn) => Some(turn.outcome),
+        _ => None,
+    })?
+}

@@ -1,0 +1,106 @@
+//! One line of the wire, looked into as far as the oracles need.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A frame, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The whole line without its newline.
+    pub bytes: &'a [u8],
+    /// Its id, as it was written.
+    pub id: Option<&'a str>,
+    /// What it is.
+    pub shape: Shape<'a>,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape<'a> {
+    /// A request or a notification.
+    Call(&'a str),
+    /// An answer.
+    Answer,
+    /// No frame at all.
+    Noise,
+}
+
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+impl<'a> Line<'a> {
+    /// Looks into a line.
+    pub fn read(bytes: &'a [u8]) -> Self {
+        let noise = Self { bytes, id: None, shape: Shape::Noise };
+        let Ok(frame) = serde_json::from_slice::<Frame<'a>>(bytes) else { return noise };
+        let id = frame.id.map(RawValue::get);
+        match frame.method {
+            Some(Cow::Borrowed(method)) => Self { bytes, id, shape: Shape::Call(method) },
+            // A method that needs unescaping is none of the protocol's.
+            Some(Cow::Owned(_)) => Self { bytes, id, shape: Shape::Call("(escaped)") },
+            None if frame.result.is_some() || frame.error.is_some() => {
+                Self { bytes, id, shape: Shape::Answer }
+            }
+            None => noise,
+        }
+    }
+
+    /// Its method, if it has one.
+    pub fn method(&self) -> Option<&'a str> {
+        match self.shape {
+            Shape::Call(method) => Some(method),
+            Shape::Answer | Shape::Noise => None,
+        }
+    }
+
+    /// Whether it is a request: a call that wants an answer.
+    pub fn is_request(&self) -> bool {
+        self.id.is_some() && matches!(self.shape, Shape::Call(_))
+    }
+
+    /// The text of the first block of a prompt.
+    pub fn prompt_text(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Prompt {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            prompt: Vec<Block>,
+        }
+        #[derive(Deserialize)]
+        struct Block {
+            text: Option<String>,
+        }
+        let prompt = serde_json::from_slice::<Prompt>(self.bytes).ok()?;
+        prompt.params.prompt.into_iter().find_map(|block| block.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_told_by_its_members() {
+        let prompt = br#"{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"m1: hi"}]}}"#;
+        let line = Line::read(prompt);
+        assert_eq!((line.method(), line.id, line.is_request()), (Some("session/prompt"), Some("3"), true));
+        assert_eq!(line.prompt_text().as_deref(), Some("m1: hi"));
+        assert_eq!(Line::read(br#"{"id":"a","result":{}}"#).shape, Shape::Answer);
+        assert_eq!(Line::read(br#"{"id":"a","error":{"code":1}}"#).shape, Shape::Answer);
+        assert_eq!(Line::read(b"warning: {").shape, Shape::Noise);
+        assert!(!Line::read(br#"{"method":"session/cancel"}"#).is_request());
+    }
+}
