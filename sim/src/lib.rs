@@ -27,6 +27,7 @@ pub mod conformance;
 pub mod draws;
 pub mod kernel;
 mod platform;
+pub mod timeline;
 pub mod trace;
 pub mod world;
 
