@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::feed::Feed;
 use super::session_task::{FromSession, Inbox, Origin, SessionTask, Surroundings};
-use super::{CALLS_KEPT_FOR_STOPS, HostLimits, SUBSCRIBERS_MAX, WatchFrame};
+use super::{CALLS_KEPT_FOR_STOPS, HostLimits, SESSION_FAILED, SUBSCRIBERS_MAX, WatchFrame};
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::host::{
     CallContext, Command, HostEffect, HostMachine, Incoming, SessionEnd, Statuses, SubscriptionId,

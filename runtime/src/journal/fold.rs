@@ -192,11 +192,13 @@ impl Fold {
         self.outstanding.iter()
     }
 
-    /// Unknown deliveries of the fence that is current.
+    /// Unknown deliveries of the fence that is current and whose child may still settle them: once it is gone nobody
+    /// will (rules 4.2.2, 8.2).
     pub fn live_unknown(&self) -> impl Iterator<Item = &MessageId> {
-        self.live_unknown
-            .iter()
-            .filter(|m| self.submissions.get(*m).is_some_and(|s| s.fence == self.fence))
+        let gone = self.exited_child(self.fence).is_some();
+        self.live_unknown.iter().filter(move |m| {
+            !gone && self.submissions.get(*m).is_some_and(|s| s.fence == self.fence)
+        })
     }
 
     /// Permission requests that wait for a person.

@@ -165,7 +165,9 @@ impl Clients {
             let mut wholes = 0;
             loop {
                 let told = self.told.get();
-                let frame = match race(self.told.wait_for(|t| *t != told), watch.next()).await {
+                let moved = race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
+                let frame = match race(moved, watch.next()).await {
+                    Raced::First(Raced::Second(())) => break,
                     Raced::First(_) if self.is_away(client) => break,
                     Raced::First(_) => continue,
                     Raced::Second(frame) => frame,
@@ -197,7 +199,9 @@ impl Clients {
             let mut statuses = current.host.subscribe();
             loop {
                 let told = self.told.get();
-                let frame = match race(self.told.wait_for(|t| *t != told), statuses.next()).await {
+                let moved = race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
+                let frame = match race(moved, statuses.next()).await {
+                    Raced::First(Raced::Second(())) => break,
                     Raced::First(_) if self.is_away(client) => break,
                     Raced::First(_) => continue,
                     Raced::Second(frame) => frame,

@@ -37,7 +37,16 @@ struct Process {
     /// Once it is open.
     host: Option<Host>,
     platform: SimPlatform,
+    store: Arc<MemoryStore>,
     crashing: Arc<AtomicBool>,
+}
+
+impl Process {
+    /// The operating system ends it: its tasks, its ends of pipes, its lock.
+    fn end(&self) {
+        self.store.die();
+        self.platform.crash();
+    }
 }
 
 /// All hosts of a run.
@@ -130,6 +139,12 @@ impl Hosts {
         }
     }
 
+    /// Resolves once persons and clients talk to another host than `no`.
+    pub(super) async fn replaced(&self, no: HostNo) {
+        let other = |c: &Option<Current>| c.as_ref().is_some_and(|c| c.no != no);
+        self.current.wait_for(other).await;
+    }
+
     /// Starts a host process and opens its host. `None` when it is refused or dies meanwhile.
     pub(super) async fn open(self: &Arc<Self>) -> Option<Current> {
         let no = self.opened.fetch_add(1, Ordering::Relaxed);
@@ -154,6 +169,14 @@ impl Hosts {
         };
         platform.spawn_task("store", writer);
         let witness = Arc::clone(&self.witness);
+        let inner = Arc::new(inner);
+        let process = Process {
+            no,
+            host: None,
+            platform: platform.clone(),
+            store: Arc::clone(&inner),
+            crashing: Arc::clone(&crashing),
+        };
         let store: SharedStore = Arc::new(SeenStore { inner, host: no, witness });
         let seen: SharedPlatform = Arc::new(SeenPlatform {
             inner: platform.clone(),
@@ -161,7 +184,7 @@ impl Hosts {
             host: no,
             crashing: Arc::clone(&crashing),
         });
-        self.lock().push(Process { no, host: None, platform: platform.clone(), crashing });
+        self.lock().push(process);
         let (sender, opened) = oneshot::channel();
         let opening = Host::open_on(seen, store, self.config.clone());
         // In the host's own process: if that dies meanwhile, so does the opening.
@@ -178,8 +201,7 @@ impl Hosts {
             }
             Ok(Err(error)) => {
                 self.witness.see(&Seen::HostRefused { reason: &error.to_string() });
-                self.lock().retain(|process| process.no != no);
-                platform.crash();
+                self.take(no).iter().for_each(Process::end);
                 None
             }
             Err(_) => None,
@@ -207,17 +229,18 @@ impl Hosts {
 
     /// Kills one host's process.
     fn crash_one(&self, no: HostNo) -> bool {
-        let process = {
-            let mut processes = self.lock();
-            let at = processes.iter().position(|process| process.no == no);
-            at.map(|at| processes.remove(at))
-        };
-        let Some(process) = process else { return false };
+        let Some(process) = self.take(no) else { return false };
         self.forget(no);
         process.crashing.store(true, Ordering::Relaxed);
         self.witness.see(&Seen::HostCrashed { host: no });
-        process.platform.crash();
+        process.end();
         true
+    }
+
+    fn take(&self, no: HostNo) -> Option<Process> {
+        let mut processes = self.lock();
+        let at = processes.iter().position(|process| process.no == no)?;
+        Some(processes.remove(at))
     }
 
     fn forget(&self, no: HostNo) {
@@ -239,21 +262,14 @@ impl Hosts {
                 moored::platform::Raced::Second(()) => None,
             }
         };
-        let process = {
-            let mut processes = self.lock();
-            let at = processes.iter().position(|process| process.no == no);
-            at.map(|at| processes.remove(at))
-        };
-        let Some(process) = process else {
-            // It was killed meanwhile.
-            return None;
-        };
+        // It may have been killed meanwhile.
+        let process = self.take(no)?;
         if let Some(ended) = &ended {
             let unproven = ended.as_ref().err().map_or(0, |unproven| unproven.sessions.len());
             self.witness.see(&Seen::HostEnded { host: no, unproven });
         }
         process.crashing.store(ended.is_none(), Ordering::Relaxed);
-        process.platform.crash();
+        process.end();
         Some(ended.is_some())
     }
 

@@ -110,7 +110,7 @@ impl StoreFaults for HostDisk {
 
 /// One host's store, seen.
 pub(super) struct SeenStore {
-    pub(super) inner: MemoryStore,
+    pub(super) inner: Arc<MemoryStore>,
     pub(super) host: HostNo,
     pub(super) witness: SharedWitness,
 }

@@ -1,7 +1,5 @@
 //! One line of the wire, looked into as far as the oracles need.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -31,8 +29,9 @@ pub enum Shape<'a> {
 struct Frame<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
+    /// Raw, because text behind an `Option` is never borrowed.
     #[serde(borrow, default)]
-    method: Option<Cow<'a, str>>,
+    method: Option<&'a RawValue>,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -45,10 +44,9 @@ impl<'a> Line<'a> {
         let noise = Self { bytes, id: None, shape: Shape::Noise };
         let Ok(frame) = serde_json::from_slice::<Frame<'a>>(bytes) else { return noise };
         let id = frame.id.map(RawValue::get);
-        match frame.method {
-            Some(Cow::Borrowed(method)) => Self { bytes, id, shape: Shape::Call(method) },
-            // A method that needs unescaping is none of the protocol's.
-            Some(Cow::Owned(_)) => Self { bytes, id, shape: Shape::Call("(escaped)") },
+        match frame.method.map(RawValue::get) {
+            // A method that needs unescaping is none of the protocol's, and is shown as it is.
+            Some(method) => Self { bytes, id, shape: Shape::Call(method.trim_matches('"')) },
             None if frame.result.is_some() || frame.error.is_some() => {
                 Self { bytes, id, shape: Shape::Answer }
             }

@@ -67,6 +67,11 @@ impl MemoryStore {
         Ok((Self { shared }, writer))
     }
 
+    /// Its process died: nothing more is answered through it, and the disk may be opened again.
+    pub fn die(&self) {
+        self.shared.die();
+    }
+
     /// The disk under it.
     pub fn disk(&self) -> &MemoryDisk {
         &self.shared.disk
