@@ -6,6 +6,7 @@
 //! same code runs on tokio in production and in the simulator's world.
 
 pub mod agent;
+pub mod coverage;
 mod digest;
 pub mod driver;
 pub mod failure;
@@ -13,6 +14,10 @@ pub mod host;
 pub mod ids;
 pub mod journal;
 pub mod limits;
+#[cfg(not(feature = "planted-bugs"))]
+mod planted;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 pub mod platform;
 pub mod session;
 pub mod status;

@@ -38,6 +38,7 @@ const REAL_MACHINE: &[(&str, &str)] = &[
 /// The core: no clock, no input or output, no tasks, no randomness, no hash maps.
 const PURE: &[&str] = &[
     "runtime/src/agent/",
+    "runtime/src/coverage.rs",
     "runtime/src/digest.rs",
     "runtime/src/failure.rs",
     "runtime/src/goal_loop/",
@@ -45,6 +46,7 @@ const PURE: &[&str] = &[
     "runtime/src/ids.rs",
     "runtime/src/journal/",
     "runtime/src/limits.rs",
+    "runtime/src/planted.rs",
     "runtime/src/session/",
     "runtime/src/status/",
     "runtime/src/store/check.rs",

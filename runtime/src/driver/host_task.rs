@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
 use super::feed::Feed;
+use super::met::Told;
 use super::session_task::{FromSession, Inbox, Origin, SessionTask, Surroundings};
 use super::{CALLS_KEPT_FOR_STOPS, HostLimits, SESSION_FAILED, SUBSCRIBERS_MAX, WatchFrame};
 use crate::failure::{RefusalCode, RefusedOperation};
@@ -84,6 +85,7 @@ pub(super) struct HostTask {
     last_subscription: SubscriptionId,
     unproven: BTreeSet<SessionId>,
     ending: Ending,
+    met: Told,
 }
 
 impl HostTask {
@@ -113,6 +115,7 @@ impl HostTask {
             last_subscription: 0,
             unproven: BTreeSet::new(),
             ending,
+            met: Told::default(),
         }
     }
 
@@ -289,6 +292,7 @@ impl HostTask {
                 }
             }
         }
+        self.met.tell(self.around.platform.as_ref(), self.machine.met());
         if self.around.check_invariants {
             self.machine.invariants();
         }

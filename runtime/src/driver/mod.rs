@@ -10,6 +10,7 @@ mod events;
 mod feed;
 mod handle;
 mod host_task;
+mod met;
 #[cfg(feature = "native")]
 mod native;
 mod open;

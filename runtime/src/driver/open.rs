@@ -38,6 +38,8 @@ pub(super) async fn open(
     let image = store.load().await?;
     let now = Moment { mono: platform.now(), wall_ms: platform.wall_ms() };
     let (machine, records) = HostMachine::restore(image, config.limits.sessions_max, now);
+    #[cfg(feature = "planted-bugs")]
+    let machine = machine.planting(&config.policy);
     let (facts, told) = mpsc::unbounded_channel();
     let (calls, called) = mpsc::channel(config.limits.calls_max);
     let ended = Watched::new(None);

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::child::{Child, WriteFailed};
 use super::events::Event;
 use super::feed::Feed;
+use super::met::Told;
 use super::{WATCHERS_MAX, WatchFrame, hex_id};
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::host::{Command, SessionEnd};
@@ -113,6 +114,7 @@ pub(super) struct SessionTask {
     summaries: Summaries,
     quitting: bool,
     end: Option<SessionEnd>,
+    met: Told,
 }
 
 impl SessionTask {
@@ -146,6 +148,7 @@ impl SessionTask {
             summaries: Summaries::default(),
             quitting: false,
             end: None,
+            met: Told::default(),
         };
         if restored {
             // A restart forgets what was published; restoring publishes it again (rules 4.4.6, 7.6.4).
@@ -238,10 +241,7 @@ impl SessionTask {
         operation: Operation,
     ) {
         // The ledger was asked already; the fence comes after it, and where it is current (rule 5.10.2).
-        let current = self.session.fence();
-        if expected_fence.is_some_and(|seen| seen != current) {
-            let mut refusal = RefusedOperation::new(RefusalCode::CheckpointStale);
-            refusal.current_fence = Some(current);
+        if let Some(refusal) = self.session.refuses_fence(expected_fence) {
             let answer = command.refused(refusal);
             return self.tell(FromSession::Answered(operation.call, answer));
         }
@@ -292,6 +292,7 @@ impl SessionTask {
             self.around.platform.event("effect", &|| format!("{id} {detail}"));
             self.perform(effect);
         }
+        self.met.tell(self.around.platform.as_ref(), self.session.met());
         if self.around.check_invariants {
             self.session.invariants();
         }

@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Admission, CallContext, Command, Ledger, NewSession, Operator, outcome_of};
+use crate::coverage::{CoverageMark, CoverageMarks, Met};
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{EpochId, Fence, OperationId, SessionId};
+use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::session::record::{Lease, SessionRecord};
 use crate::session::{Answer, CallId, Operation};
@@ -113,6 +115,9 @@ pub struct HostMachine {
     running: BTreeMap<OperationId, CallId>,
     quitting: bool,
     effects: VecDeque<HostEffect>,
+    met: Met,
+    #[cfg(feature = "planted-bugs")]
+    planted: Option<PlantedBug>,
 }
 
 impl HostMachine {
@@ -132,6 +137,29 @@ impl HostMachine {
         sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
         let open = image.records.into_iter().filter(|record| !record.closed).collect();
         (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
+    }
+
+    /// The same with the rule broken that `policy` breaks on purpose.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn planting(self, policy: &crate::session::Policy) -> Self {
+        Self { planted: policy.planted, ..self }
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn plants(&self, bug: PlantedBug) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    const fn plants(&self, _bug: PlantedBug) -> bool {
+        false
+    }
+
+    /// The coverage marks it has met since it was restored. No part of its state.
+    pub fn met(&self) -> CoverageMarks {
+        self.met.marks()
     }
 
     /// Where a session stands; `None` when there is none.
@@ -172,6 +200,7 @@ impl HostMachine {
         let fingerprint = command.fingerprint(&session);
         if context.fingerprint.is_some_and(|told| told != fingerprint) {
             // Before the ledger: a caller that digests otherwise must not claim an id (rule 5.10.2).
+            self.met.sometimes(CoverageMark::DigestMismatched);
             let refusal = RefusedOperation::new(RefusalCode::OperationConflict);
             return self.reply(call, command.refused(refusal));
         }
@@ -225,6 +254,9 @@ impl HostMachine {
             SessionEnd::AtRest | SessionEnd::Unproven => {
                 debug_assert!(self.quitting, "a session rests for good only when the host quits");
             }
+        }
+        if end == SessionEnd::Unproven {
+            self.met.sometimes(CoverageMark::QuitUnproven);
         }
         let code = match end {
             SessionEnd::NotCreated => RefusalCode::SessionUnknown,
@@ -284,8 +316,10 @@ impl HostMachine {
         {
             let first = self.calls.get_mut(running).expect("an operation that runs has its call");
             if first.command == *command && first.session == *session {
+                self.met.sometimes(CoverageMark::OperationJoined);
                 first.joined.push(operation.call);
             } else {
+                self.met.sometimes(CoverageMark::OperationConflicted);
                 let refusal = RefusedOperation::new(RefusalCode::OperationConflict);
                 self.reply(operation.call, command.refused(refusal));
             }
@@ -296,6 +330,15 @@ impl HostMachine {
             Ok(Admission::Known(outcome)) => self.replay(operation, command, outcome),
             Err(RefusalCode::LedgerFull) if matches!(command, Command::Stop(_)) => Some(false),
             Err(code) => {
+                match code {
+                    RefusalCode::OperationConflict => {
+                        self.met.sometimes(CoverageMark::OperationConflicted);
+                    }
+                    RefusalCode::OperationExpired => {
+                        self.met.sometimes(CoverageMark::OperationExpired);
+                    }
+                    _ => {}
+                }
                 self.reply(operation.call, command.refused(RefusedOperation::new(code)));
                 None
             }
@@ -310,6 +353,7 @@ impl HostMachine {
     ) -> Option<bool> {
         if let Some(first) = self.running.get(&operation.op) {
             let first = self.calls.get_mut(first).expect("an operation that runs has its call");
+            self.met.sometimes(CoverageMark::OperationJoined);
             first.joined.push(operation.call);
             return None;
         }
@@ -318,9 +362,11 @@ impl HostMachine {
             Command::Create { new, .. } if self.sessions.contains_key(&new.id) => {
                 Some(Answer::Created(Ok(())))
             }
+            Command::Stop(_) if self.plants(PlantedBug::RunAStopAgain) => None,
             _ => command.replay(&outcome),
         };
         if let Some(answer) = made {
+            self.met.sometimes(CoverageMark::OperationReplayed);
             self.reply(operation.call, answer);
             return None;
         }
@@ -348,6 +394,11 @@ impl HostMachine {
             _ => self.unreachable(&session).map(RefusedOperation::new),
         };
         if let Some(refusal) = refusal {
+            match (refusal.code, &command) {
+                (RefusalCode::Quitting, _) => self.met.sometimes(CoverageMark::CallWhileQuitting),
+                (_, Command::Create { .. }) => {}
+                _ => self.met.sometimes(CoverageMark::CallToNobody),
+            }
             return self.handle_answer(id, command.refused(refusal));
         }
         let Command::Create { new, epoch } = command else {

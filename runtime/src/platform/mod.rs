@@ -22,6 +22,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::coverage::CoverageMark;
+
 /// A boxed future of the layer.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
@@ -50,4 +52,7 @@ pub trait Platform: Send + Sync + 'static {
 
     /// An observation point: free in production, the trace in simulation.
     fn event(&self, _what: &'static str, _detail: &dyn Fn() -> String) {}
+
+    /// A rare branch of a rule was met: told once by each machine, free in production.
+    fn met(&self, _mark: CoverageMark) {}
 }

@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use super::machine::Session;
 use super::timers::Timer;
 use super::{Answer, CallId, Effect, Operation, Ticket};
+use crate::coverage::CoverageMark;
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId};
-use crate::journal::{ItemBody, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched};
+use crate::journal::{Fold, ItemBody, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched};
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, STORE_RETRY_MS};
+use crate::planted::PlantedBug;
 use crate::platform::{ChildSpec, Moment};
 use crate::store::{LedgerEntry, LedgerOutcome, RecordChange, Refusal, Unit};
 use crate::wire::RequestId;
@@ -69,6 +71,16 @@ impl Appends {
     /// So much is waiting that the agent is not read on (rule 1.5.8).
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= APPENDS_IN_FLIGHT_MAX
+    }
+
+    /// `durable` with everything on it that waits.
+    pub(super) fn over(&self, durable: &Fold) -> Fold {
+        let mut fold = durable.clone();
+        let mut touched = Touched::unheard();
+        for row in self.waiting.iter().flat_map(|w| &w.unit.rows) {
+            fold.apply(row, &mut touched);
+        }
+        fold
     }
 
     /// Bytes of text that wait to be stored.
@@ -187,16 +199,26 @@ impl Session {
         let in_flight = !self.appends.refusing;
         if in_flight {
             self.effects.push_back(Effect::Append { ticket, unit: unit.clone() });
+        } else {
+            self.sometimes(CoverageMark::PlannedWhileRefused);
+        }
+        let mut gates = draft.gates;
+        if self.plants(PlantedBug::AnswerBeforeDurable) {
+            self.answer_sends_early(&mut gates);
         }
         self.appends.bytes += bytes;
-        self.appends.waiting.push_back(Waiting {
-            ticket,
-            unit,
-            gates: draft.gates,
-            bytes,
-            in_flight,
-        });
+        self.appends.waiting.push_back(Waiting { ticket, unit, gates, bytes, in_flight });
         self.regulate_reading();
+    }
+
+    /// Only under [`PlantedBug::AnswerBeforeDurable`].
+    fn answer_sends_early(&mut self, gates: &mut Vec<Gate>) {
+        let is_send = |gate: &Gate| matches!(gate, Gate::Answer(_, answer) if matches!(**answer, Answer::Sent(_)));
+        for gate in gates.extract_if(.., |gate| is_send(gate)) {
+            if let Gate::Answer(call, answer) = gate {
+                self.effects.push_back(Effect::Answer { call, answer: *answer });
+            }
+        }
     }
 
     /// Something waits for everything planned so far to be durable.
@@ -220,6 +242,7 @@ impl Session {
         self.appends.bytes -= waiting.bytes;
         if std::mem::take(&mut self.appends.refusing) {
             // What was planned while it refused goes behind what was submitted again, before anything newer.
+            self.sometimes(CoverageMark::StoreHealed);
             self.submit_waiting();
         }
         let mut touched = Touched::default();
@@ -227,7 +250,10 @@ impl Session {
             self.durable.apply(row, &mut touched);
         }
         if !touched.is_empty() {
-            let batch = self.durable.batch(touched);
+            let mut batch = self.durable.batch(touched);
+            if self.plants(PlantedBug::BatchWithoutRevision) {
+                batch.items.iter_mut().for_each(|item| item.revision = 1);
+            }
             self.effects.push_back(Effect::Commit(batch));
         }
         for gate in waiting.gates {
@@ -246,6 +272,10 @@ impl Session {
         match refusal {
             Refusal::Retry { .. } => {
                 // The store refuses every later unit of this session as well, so order holds (decision D8).
+                self.sometimes(CoverageMark::StoreRefused);
+                if self.plants(PlantedBug::LoseRowsOnRefusal) {
+                    return self.lose_refused(now, ticket);
+                }
                 for waiting in self.appends.waiting.iter_mut().filter(|w| w.ticket == ticket) {
                     waiting.in_flight = false;
                 }
@@ -262,9 +292,20 @@ impl Session {
         }
     }
 
+    /// Only under [`PlantedBug::LoseRowsOnRefusal`].
+    fn lose_refused(&mut self, now: Moment, ticket: Ticket) {
+        let lost = self.appends.waiting.iter().position(|w| w.ticket == ticket);
+        if let Some(lost) = lost.and_then(|at| self.appends.waiting.remove(at)) {
+            self.appends.bytes -= lost.bytes;
+            lost.gates.into_iter().for_each(|gate| self.open_gate(now, gate));
+        }
+        self.advance(now);
+    }
+
     pub(super) fn retry_appends(&mut self, now: Moment) {
         if self.appends.waiting.iter().any(|w| w.in_flight) {
             // Answers to what was submitted behind the refused unit are still on their way.
+            self.sometimes(CoverageMark::RetryDelayed);
             self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
             return;
         }
@@ -282,6 +323,7 @@ impl Session {
     /// Nothing will be stored again: what is not durable is dropped, callers are told, the child is ended as not
     /// requested (rule 1.5.7).
     fn lose_store(&mut self, now: Moment) {
+        self.sometimes(CoverageMark::StoreLost);
         self.appends.closed = true;
         self.timers.clear(Timer::StoreRetry);
         let waiting = std::mem::take(&mut self.appends.waiting);
@@ -329,8 +371,16 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return;
         };
-        let on = !hold || child.is_in_ladder();
+        let stays_paused = self.policy.plants(PlantedBug::ReadingNeverResumed) && !child.reading;
+        let on = !(hold || stays_paused) || child.is_in_ladder();
+        if hold && on && child.root.is_none() && child.has_process() {
+            self.met.sometimes(CoverageMark::ReadThroughEnd);
+        }
         if child.reading != on && child.has_process() {
+            self.met.sometimes(match on {
+                true => CoverageMark::ReadingResumed,
+                false => CoverageMark::ReadingPaused,
+            });
             child.reading = on;
             let generation = child.generation.clone();
             self.effects.push_back(Effect::Read { generation, on });

@@ -5,6 +5,7 @@ use super::append::{Draft, Gate};
 use super::child::{Asked, Cause, Child, Phase, Prompt};
 use super::machine::{Life, Session};
 use super::{Accepted, Answer, Effect, Operation};
+use crate::coverage::CoverageMark;
 use crate::digest::fingerprint;
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::host::Send;
@@ -14,6 +15,7 @@ use crate::journal::{
     user_item,
 };
 use crate::limits::QUEUED_SENDS_MAX;
+use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::wire::write_queue::{Admission, RESERVED_BYTES, WRITE_QUEUE_BYTES_MAX};
 use crate::wire::{self, PromptBlock};
@@ -31,15 +33,24 @@ impl Session {
         if let Some(known) = journal.submission(&send.message_id) {
             // One id, one delivery: what was recorded is answered again (rule 5.2.1).
             let answer = if known.fingerprint == print {
+                self.met.sometimes(CoverageMark::SendReplayed);
                 let state = known.view.state;
                 Ok(Accepted { message_id: send.message_id, state, fence: self.fence() })
             } else {
+                self.met.sometimes(CoverageMark::MessageIdReused);
                 Err(RefusedOperation::new(RefusalCode::MessageIdReused))
             };
             self.gate_on_last(now, Gate::Answer(operation.call, Box::new(Answer::Sent(answer))));
             return;
         }
         if let Some(code) = self.refuses_send(&send) {
+            match code {
+                RefusalCode::NotSaved => self.sometimes(CoverageMark::SendNotSaved),
+                RefusalCode::Quitting | RefusalCode::SessionClosed => {
+                    self.sometimes(CoverageMark::SendAtEnd);
+                }
+                _ => {}
+            }
             self.answer_now(operation.call, Answer::Sent(Err(RefusedOperation::new(code))));
             return;
         }
@@ -132,6 +143,7 @@ impl Session {
         };
         if self.is_owned_elsewhere() {
             // An earlier host's child may still live: nothing is started over it (invariant 1).
+            self.sometimes(CoverageMark::OwnedElsewhere);
             let queued: Vec<_> = self.plan.queued().cloned().collect();
             for message in queued {
                 self.reject(now, &message, FailureFact::new(FailureCode::PreviousExitUnverifiable));
@@ -144,7 +156,10 @@ impl Session {
             return;
         };
         // A child that starts takes nothing yet, one that ends takes nothing more (rules 5.3.5, 5.4).
-        if !child.is_ready() || child.prompt.is_some() || child.dispatching.is_some() {
+        if child.ending.is_some() {
+            self.met.sometimes(CoverageMark::SendWaitedForEnd);
+        }
+        if !self.takes_prompts() || child.prompt.is_some() || child.dispatching.is_some() {
             return;
         }
         if child.writes.queued() > WRITE_QUEUE_ROOM_BYTES {
@@ -154,11 +169,15 @@ impl Session {
         let generation = child.generation.clone();
         if self.withheld.take().is_some_and(|held| held == message) {
             // Its handover is on disk already, and no frame of it ever left.
+            self.sometimes(CoverageMark::HeldDelivered);
             if let Some(child) = self.child.as_mut() {
                 child.dispatching = Some(message.clone());
             }
             self.gate_on_last(now, Gate::Prompt(generation, message));
             return;
+        }
+        if self.overtakes_the_queue(&message) {
+            self.sometimes(CoverageMark::SteerWentFirst);
         }
         if let Some(child) = self.child.as_mut() {
             child.dispatching = Some(message.clone());
@@ -171,7 +190,23 @@ impl Session {
             fact: None,
             reason: None,
         });
+        if self.plants(PlantedBug::ActBeforePersist) {
+            self.plan(now, Draft::rows(vec![row]));
+            return self.write_prompt(now, &generation, &message);
+        }
         self.plan(now, Draft::rows(vec![row]).gate(Gate::Prompt(generation, message)));
+    }
+
+    /// A child that starts or ends takes none.
+    fn takes_prompts(&self) -> bool {
+        let ends = self.plants(PlantedBug::DeliverIntoAStoppingChild);
+        self.child
+            .as_ref()
+            .is_some_and(|c| c.is_ready() || (ends && c.phase == Phase::Ready && !c.is_in_ladder()))
+    }
+
+    fn overtakes_the_queue(&self, message: &MessageId) -> bool {
+        self.plan.queued().next().is_some_and(|first| first != message)
     }
 
     /// The dispatch row is durable: the prompt goes out, and its turn opens (decision D32).
@@ -181,11 +216,12 @@ impl Session {
         generation: &Generation,
         message: &MessageId,
     ) {
+        let takes = self.takes_prompts();
         let Some(child) = self.child_of(generation) else {
             self.withhold(now, message);
             return;
         };
-        if child.dispatching.take().is_none() || !child.is_ready() {
+        if child.dispatching.take().is_none() || !takes {
             // A Stop or an end overtook it: it never left, and runs as its own turn later (decision D24).
             self.withhold(now, message);
             return;
@@ -213,6 +249,9 @@ impl Session {
         child.prompt = Some(Prompt { message: message.clone(), accepted: false, cancelled: None });
         self.write(frame, wire::write_queue::FrameKind::Request);
         self.open_prompt_turn(now, message);
+        if self.plants(PlantedBug::AcceptAtTheWrite) {
+            self.accept_prompt(now);
+        }
         self.steer(now);
     }
 
@@ -220,7 +259,12 @@ impl Session {
         if !self.is_handed_over(message) {
             return;
         }
+        self.sometimes(match self.life {
+            Life::Open => CoverageMark::HandoverOvertaken,
+            _ => CoverageMark::HeldRejected,
+        });
         match self.life {
+            Life::Open if self.plants(PlantedBug::SwallowAnOvertakenSend) => {}
             Life::Open => self.withheld = Some(message.clone()),
             // No child comes that could take it, and it is proven that none has seen it.
             Life::Closed => self.reject(now, message, FailureFact::new(FailureCode::ChatClosed)),
@@ -238,6 +282,7 @@ impl Session {
             .any(|m| self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer));
         let running = self.child.as_ref().is_some_and(|c| c.is_ready() && c.prompt.is_some());
         if waiting && running {
+            self.sometimes(CoverageMark::SteerCut);
             self.withdraw_asks(now);
             self.cancel_prompt(now);
         }

@@ -8,13 +8,15 @@ use super::record::Claim;
 use super::timers::Timer;
 use super::turn::TurnEnd;
 use super::{Answer, Effect, Operation};
+use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId, key};
 use crate::journal::{
-    ChildRow, DispatchRow, DispatchState, EndedAnswer, Mark, Mutation, RootProof, RowKind,
-    StopEvent, StopReason, SubmissionState, TreeProof, TurnState, UnknownReason,
+    ChildRow, DispatchRow, DispatchState, EndedAnswer, Mark, Mutation, Outcome, RootProof, RowKind,
+    StopEvent, StopReason, SubmissionState, TreeProof, TurnBody, TurnState, UnknownReason,
 };
 use crate::limits::{STDOUT_DRAIN_MS, STDOUT_EOF_GRACE_MS};
+use crate::planted::PlantedBug;
 use crate::platform::{Exit, Moment, Order, ProofKind, Report};
 
 impl Session {
@@ -44,7 +46,10 @@ impl Session {
         self.closers.push(operation);
         if let Some(over) = self.child.as_ref().and_then(|c| c.over.clone()) {
             self.answer_closers(now, Some(over));
-        } else if self.child.is_some() {
+        } else if let Some(child) = &self.child {
+            if child.ending.is_some() {
+                self.met.sometimes(CoverageMark::CloseJoinedEnd);
+            }
             self.end_child_as(now, Cause::Asked(StopReason::UserClose));
             self.wound_down(now);
             self.retry_unproven_end(now);
@@ -78,7 +83,18 @@ impl Session {
 
     /// What is queued is never blamed on the agent (rule 3.9.2).
     fn abandon_queued(&mut self, code: FailureCode) -> Vec<RowKind> {
+        if self.plants(PlantedBug::SwallowASendAtClose) && code == FailureCode::ChatClosed {
+            return Vec::new();
+        }
         let queued = self.undelivered();
+        if self.held_back().is_some() {
+            self.sometimes(CoverageMark::HeldRejected);
+        }
+        if matches!(code, FailureCode::ChatClosed | FailureCode::HostStopped)
+            && self.plan.queued().next().is_some()
+        {
+            self.sometimes(CoverageMark::QueuedAbandoned);
+        }
         self.withheld = None;
         queued
             .iter()
@@ -108,6 +124,9 @@ impl Session {
         }
         if winds_down {
             self.wind_down(now);
+            if self.plants(PlantedBug::EofAtThePress) {
+                self.begin_ladder(now);
+            }
         } else if child.has_process() {
             self.begin_ladder(now);
         }
@@ -116,7 +135,11 @@ impl Session {
     /// stdin EOF, and the first window (rule 1.6.1). Runs again in full when an earlier run proved nothing (rule 1.6.8).
     pub(super) fn begin_ladder(&mut self, now: Moment) {
         self.timers.clear(Timer::StopGrace);
-        let policy = self.policy.ladder.clone().with_eof_grace_ms(self.record.agent.eof_grace_ms);
+        let mut policy =
+            self.policy.ladder.clone().with_eof_grace_ms(self.record.agent.eof_grace_ms);
+        if self.plants(PlantedBug::ForceBeforeItsWindow) {
+            policy.eof_grace_ms /= 2;
+        }
         let Some(child) = self.child.as_mut().filter(|c| c.has_process() && c.root.is_none())
         else {
             return;
@@ -128,14 +151,23 @@ impl Session {
         };
         let (ladder, _close_stdin) = match ending.ladder {
             None => Ladder::begin(policy, now.mono),
-            Some(_) => Ladder::begin_again(policy, now.mono),
+            Some(_) => {
+                self.met.sometimes(CoverageMark::EndRetried);
+                Ladder::begin_again(policy, now.mono)
+            }
         };
         if let Some(at) = ladder.deadline() {
             self.timers.arm(Timer::Ladder, at);
         }
         ending.ladder = Some(ladder);
         let generation = child.generation.clone();
-        self.effects.push_back(Effect::CloseStdin { generation });
+        if !self.plants(PlantedBug::EofNeverSent) {
+            self.effects.push_back(Effect::CloseStdin { generation });
+        }
+        if self.plants(PlantedBug::ReleaseTheLeaseEarly) {
+            self.release_lease();
+            self.plan(now, Draft::default().with_record());
+        }
         self.regulate_reading();
     }
 
@@ -157,9 +189,25 @@ impl Session {
                 self.effects
                     .push_back(Effect::Order { generation, order: Order::Signal { signal } });
             }
-            Some(Rung::GiveUp) => self.tell_unproven(now),
+            Some(Rung::GiveUp) => {
+                self.sometimes(CoverageMark::EndUnproven);
+                if self.plants(PlantedBug::GiveUpReadsAsGone) {
+                    return self.take_for_gone(now, generation);
+                }
+                self.tell_unproven(now);
+            }
             Some(Rung::CloseStdin) | None => {}
         }
+    }
+
+    /// Only under [`PlantedBug::GiveUpReadsAsGone`].
+    fn take_for_gone(&mut self, now: Moment, generation: Generation) {
+        let unsettled = self.unsettled_prompt(UnknownReason::ProviderClosed);
+        self.plan_batch(now, &self.settlement("gone"), unsettled, Draft::default());
+        self.end_turn(now, "gone", TurnEnd::cut(TurnState::Interrupted, None, Some(now.wall_ms)));
+        self.release_lease();
+        self.plan(now, Draft::default().with_record().gate(Gate::Gone(generation)));
+        self.answer_closers(now, None);
     }
 
     /// The end could not be proven: whoever needs the agent is refused by name, and may try again (rule 1.8.8).
@@ -189,6 +237,7 @@ impl Session {
             child.tree = Tree::Sweeping;
             let generation = child.generation.clone();
             let leave = self.policy.ladder.keep_background;
+            self.sometimes(CoverageMark::SweepRetried);
             self.effects.push_back(Effect::Order { generation, order: Order::Sweep { leave } });
         }
     }
@@ -200,6 +249,7 @@ impl Session {
         };
         if child.root.is_none() && !child.is_in_ladder() {
             child.stdin_broken = true;
+            self.sometimes(CoverageMark::WriteFailed);
             self.end_child_as(now, Cause::Broken);
             self.begin_ladder(now);
         }
@@ -212,6 +262,10 @@ impl Session {
             && child.root.is_none()
             && child.ending.is_none()
         {
+            self.met.sometimes(CoverageMark::StdoutEndedFirst);
+            if self.plants(PlantedBug::StdoutEndReadsAsBreak) {
+                return self.break_connection(now);
+            }
             self.timers.arm(Timer::StdoutEnd, now.mono.plus_ms(STDOUT_EOF_GRACE_MS));
         }
     }
@@ -223,7 +277,20 @@ impl Session {
         }
         let rows = self.unsettled_prompt(UnknownReason::ProviderExited);
         self.plan_batch(now, &self.settlement("broken"), rows, Draft::default());
-        self.end_turn(now, "broken", TurnEnd::cut(TurnState::Unverifiable, None, None));
+        if self.child.as_ref().is_some_and(|c| c.turn.is_some()) {
+            self.sometimes(CoverageMark::ConnectionBroken);
+        }
+        let cut = match self.plants(PlantedBug::BreakReadsAsDeath) {
+            true => TurnEnd::cut(TurnState::Interrupted, None, Some(now.wall_ms)),
+            false => TurnEnd::cut(TurnState::Unverifiable, None, None),
+        };
+        self.end_turn(now, "broken", cut);
+        if self.plants(PlantedBug::TwoErrorRows) {
+            let broken = self.settlement("connection");
+            let fact = FailureFact::new(FailureCode::ProviderError);
+            let row = self.error_row(&["death", &broken], None, fact);
+            self.plan_batch(now, &broken, vec![row], Draft::default());
+        }
         if let Some(child) = self.child.as_mut() {
             child.prompt = None;
             child.cut_off = true;
@@ -277,12 +344,24 @@ impl Session {
         let Some(child) = self.child.as_mut().filter(|c| c.root.is_none()) else {
             return;
         };
+        if child.gave_up() {
+            self.met.sometimes(CoverageMark::ProvenAtLast);
+        }
+        if child.is_requested() && child.phase == Phase::Ready && !child.is_in_ladder() {
+            self.met.sometimes(CoverageMark::ExitInWindDown);
+        }
         let ladder = child.ending.as_ref().and_then(|e| e.ladder.as_ref());
         // An agent whose stdin was gone before the host closed it did not leave on the host's EOF.
         let how = match ladder.map_or(EndedHow::ByItself, Ladder::ended_how) {
             EndedHow::OnEof if child.stdin_broken => EndedHow::ByItself,
             how => how,
         };
+        match how {
+            EndedHow::OnEof => self.met.sometimes(CoverageMark::LeftOnEof),
+            EndedHow::AfterTerm => self.met.sometimes(CoverageMark::LeftAfterTerm),
+            EndedHow::AfterKill => self.met.sometimes(CoverageMark::LeftAfterKill),
+            EndedHow::ByItself | EndedHow::NeverStarted => {}
+        }
         child.root = Some(RootEnd { exit, how, seen: now });
         child.tree = Tree::Sweeping;
         child.ending.get_or_insert(Ending { cause: Cause::Exit, ladder: None });
@@ -318,12 +397,14 @@ impl Session {
             }
             return;
         }
+        self.sometimes(CoverageMark::SupervisorLost);
         self.break_connection(now);
     }
 
     /// Somebody left on purpose holds the agent's stdout or stderr.
     pub(super) fn give_up_stdout(&mut self, now: Moment) {
         if let Some(child) = self.child.as_mut().filter(|c| c.root.is_some()) {
+            self.met.sometimes(CoverageMark::StdoutHeldOpen);
             child.stdout_ended = true;
             child.stderr_ended = true;
             self.settle_exit(now);
@@ -336,7 +417,8 @@ impl Session {
         let Some(child) = self.child.as_ref() else {
             return;
         };
-        let is_heard = child.stdout_ended && child.stderr_ended;
+        let is_heard = (child.stdout_ended && child.stderr_ended)
+            || self.plants(PlantedBug::SettleBeforeReadingOn);
         let Some(root) = child.root.filter(|_| is_heard && !child.exit_recorded) else {
             return;
         };
@@ -348,13 +430,14 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return;
         };
+        let generation = child.generation.clone();
         child.exit_recorded = true;
         child.asks.clear();
         child.asked.clear();
         child.prompt = None;
         child.turn = None;
         let row = RowKind::Child(ChildRow::Exited {
-            generation: child.generation.clone(),
+            generation: generation.clone(),
             how: root.how,
             exit: Some(root.exit),
             requested,
@@ -362,7 +445,12 @@ impl Session {
         let family = if requested { "expected-close" } else { "provider-exit" };
         let settlement = self.settlement(family);
         self.timers.clear(Timer::AgentTurnQuiet);
-        self.plan_batch(now, &settlement, mutations, Draft::rows(vec![row]).with_record());
+        let mut draft = Draft::rows(vec![row]).with_record();
+        if self.plants(PlantedBug::SpawnBeforeProof) {
+            draft = draft.gate(Gate::Gone(generation));
+            self.answer_closers(now, None);
+        }
+        self.plan_batch(now, &settlement, mutations, draft);
         self.settle_tree(now);
     }
 
@@ -379,34 +467,32 @@ impl Session {
     }
 
     /// The picture of rule 2.7, and what a failed start leaves (rules 1.4.6, 5.6.1).
-    fn exit_mutations(&self, root: RootEnd, requested: bool) -> Vec<Mutation> {
+    fn exit_mutations(&mut self, root: RootEnd, requested: bool) -> Vec<Mutation> {
         let Some(child) = self.child.as_ref() else {
             return Vec::new();
         };
         let mut mutations = Vec::new();
         let was_ready = child.phase == Phase::Ready;
-        let turn = self.plan.latest_turn().filter(|t| {
-            matches!(t.state, TurnState::Running | TurnState::Unverifiable)
-                && self.owns(child, &t.turn)
-        });
-        if let Some(turn) = turn.map(|t| t.turn.clone()) {
-            let end = TurnEnd::cut(TurnState::Interrupted, None, Some(root.seen.wall_ms));
+        let (generation, last_words) = (child.generation.clone(), child.last_words());
+        let turn = self.plan.latest_turn().filter(|t| self.cuts(child, t)).map(|t| t.turn.clone());
+        self.mark_exit(root, requested, turn.is_some());
+        if let Some(turn) = turn {
+            let mut end = TurnEnd::cut(TurnState::Interrupted, None, Some(root.seen.wall_ms));
+            if self.plants(PlantedBug::CancellationWithoutAPerson) && !requested {
+                end.outcome = Some(Outcome::Cancellation);
+            }
             mutations.extend(self.turn_end_mutations(root.seen, &turn, end));
             if !requested {
                 // Exactly one error row a death, scoped to the turn it cut (rule 2.7.1).
-                let fact =
-                    FailureFact::quoting(FailureCode::ProviderError, child.last_words().as_deref());
-                mutations.push(self.error_row(
-                    &["death", child.generation.as_str()],
-                    Some(&turn),
-                    fact,
-                ));
+                let fact = FailureFact::quoting(FailureCode::ProviderError, last_words.as_deref());
+                let parts = ["death", generation.as_str()];
+                mutations.push(self.error_row(&parts, Some(&turn), fact));
             }
         } else {
             mutations.extend(self.settle_asks(root.seen));
         }
         if !was_ready {
-            mutations.extend(self.failed_start(child, requested));
+            mutations.extend(self.failed_start(requested));
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };
@@ -414,14 +500,42 @@ impl Session {
         mutations
     }
 
-    /// The turn belongs to this child, not to an earlier one whose end was never proven.
-    fn owns(&self, child: &Child, turn: &crate::ids::TurnKey) -> bool {
-        child.turn.as_ref().is_some_and(|t| t.turn == *turn)
-            || child.ended.iter().any(|t| t.turn == *turn && t.state == TurnState::Unverifiable)
+    /// The exit of `child` cuts the turn: it has not ended, and belongs to this child rather than to an earlier one whose
+    /// end was never proven.
+    fn cuts(&self, child: &Child, turn: &TurnBody) -> bool {
+        let rewrites = self.plants(PlantedBug::EndedTwice);
+        let open = matches!(turn.state, TurnState::Running | TurnState::Unverifiable);
+        let owned = child.turn.as_ref().is_some_and(|t| t.turn == turn.turn)
+            || child
+                .ended
+                .iter()
+                .any(|t| t.turn == turn.turn && (t.state == TurnState::Unverifiable || rewrites));
+        (open || rewrites) && owned && !self.plants(PlantedBug::StuckWorking)
+    }
+
+    fn mark_exit(&mut self, root: RootEnd, requested: bool, cuts: bool) {
+        let Some(child) = self.child.as_ref().filter(|_| !requested) else {
+            return;
+        };
+        if root.how != EndedHow::ByItself {
+            return;
+        }
+        self.met.sometimes(match (&child.phase, cuts) {
+            (_, true) => CoverageMark::CutByExit,
+            (Phase::Ready, false) => CoverageMark::LeftIdle,
+            _ if child.answered => CoverageMark::ExitedInHandshake,
+            _ => CoverageMark::ExitedInInitialize,
+        });
+        if cuts && root.exit == Exit::Code(0) {
+            self.met.sometimes(CoverageMark::CleanExitMidTurn);
+        }
     }
 
     /// One error row a failed start, and the one message it was for (rules 5.3.4, 5.6.1).
-    fn failed_start(&self, child: &Child, requested: bool) -> Vec<Mutation> {
+    fn failed_start(&mut self, requested: bool) -> Vec<Mutation> {
+        let Some(child) = self.child.as_ref() else {
+            return Vec::new();
+        };
         let fact = match &child.failure {
             Some(fact) if fact.detail.is_none() => {
                 FailureFact::quoting(fact.code, child.last_words().as_deref())
@@ -434,6 +548,11 @@ impl Session {
             ),
         };
         let rejections = self.start_rejections(child, &fact);
+        if !rejections.is_empty()
+            && self.plan.queued().any(|m| rejections.iter().all(|r| r.message_id != *m))
+        {
+            self.met.sometimes(CoverageMark::StartFailedForOne);
+        }
         let mut mutations: Vec<_> = rejections.into_iter().map(Mutation::Dispatch).collect();
         if !requested {
             mutations.push(self.error_row(&["start", child.generation.as_str()], None, fact));
@@ -442,25 +561,33 @@ impl Session {
     }
 
     /// A prompt on the wire that was not accepted is unknown, never sent again (invariant 3).
-    fn unsettled_prompt(&self, reason: UnknownReason) -> Vec<Mutation> {
+    fn unsettled_prompt(&mut self, reason: UnknownReason) -> Vec<Mutation> {
+        let resends =
+            self.plants(PlantedBug::ResendAfterCrash) && reason == UnknownReason::ProviderExited;
+        let forgets = self.plants(PlantedBug::ForgetTheUnknown);
         let prompt = self.child.as_ref().and_then(|c| c.prompt.as_ref()).filter(|p| !p.accepted);
         let pending = prompt.filter(|p| {
             self.plan
                 .submission(&p.message)
                 .is_some_and(|s| s.view.state == SubmissionState::HandedOver)
         });
-        pending
-            .map(|p| {
-                Mutation::Dispatch(DispatchRow {
-                    message_id: p.message.clone(),
-                    state: DispatchState::Unknown,
-                    scope: None,
-                    fact: None,
-                    reason: Some(reason),
-                })
-            })
-            .into_iter()
-            .collect()
+        let Some(message_id) = pending.map(|p| p.message.clone()) else {
+            return Vec::new();
+        };
+        self.sometimes(CoverageMark::LeftUnknown);
+        if resends {
+            self.withheld = Some(message_id.clone());
+        }
+        if resends || forgets {
+            return Vec::new();
+        }
+        vec![Mutation::Dispatch(DispatchRow {
+            message_id,
+            state: DispatchState::Unknown,
+            scope: None,
+            fact: None,
+            reason: Some(reason),
+        })]
     }
 
     /// The root is written off and the tree was swept: what is proven is written, and the next start may go once nothing
@@ -480,6 +607,7 @@ impl Session {
             (false, false) => TreeProof::Unproven,
         };
         let how = child.root.map(|r| r.how);
+        let ended_survivors = !survivors.is_empty();
         let generation = child.generation.clone();
         let row = RowKind::Child(ChildRow::Settled {
             generation: generation.clone(),
@@ -488,6 +616,12 @@ impl Session {
             proof,
             survivors,
         });
+        match tree {
+            TreeProof::Unproven => self.sometimes(CoverageMark::TreeResisted),
+            TreeProof::Left => self.sometimes(CoverageMark::BackgroundLeft),
+            _ if ended_survivors => self.sometimes(CoverageMark::SurvivorsEnded),
+            _ => {}
+        }
         let mut draft = Draft::rows(vec![row]);
         if tree == TreeProof::Unproven {
             self.plan(now, draft);
@@ -528,7 +662,7 @@ impl Session {
         };
         let requested = child.is_requested();
         let generation = child.generation.clone();
-        let mutations = self.failed_start(child, requested);
+        let mutations = self.failed_start(requested);
         self.release_lease();
         self.record.lease.processless = true;
         let row = RowKind::Child(ChildRow::Exited {

@@ -4,6 +4,7 @@
 //! `poll_*`, what the driver must do next. After every handle or command poll effects until there is none, then arm one
 //! timer at `poll_deadline`. Time must not go backwards.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::append::Appends;
@@ -13,8 +14,11 @@ use super::settings::Policy;
 use super::text::OpenText;
 use super::timers::{Timer, Timers};
 use super::{CallId, Effect, Operation};
+use crate::coverage::{CoverageMark, CoverageMarks, Met};
+use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::Fence;
 use crate::journal::{EpochReason, Fold, RowKind, Snapshot};
+use crate::planted::PlantedBug;
 use crate::platform::{Moment, Mono};
 use crate::status::{Status, StorageState, Summary, SummaryInput, reads_the_same, status, summary};
 
@@ -48,6 +52,7 @@ pub struct Session {
     /// What the published summary was made of: while it is the same, nothing is derived again (rule 4.1.7).
     published_of: Option<SummaryOf>,
     status_since: (Option<Status>, Option<u64>),
+    pub(super) met: Met,
 }
 
 /// Everything a summary depends on, by its version.
@@ -119,6 +124,7 @@ impl Session {
             published: None,
             published_of: None,
             status_since: (None, None),
+            met: Met::default(),
         }
     }
 
@@ -130,6 +136,31 @@ impl Session {
     /// The session's fence.
     pub fn fence(&self) -> Fence {
         self.record.lease.fence
+    }
+
+    /// The coverage marks it has met since it was made or restored. No part of its state.
+    pub fn met(&self) -> CoverageMarks {
+        self.met.marks()
+    }
+
+    pub(super) fn sometimes(&mut self, mark: CoverageMark) {
+        self.met.sometimes(mark);
+    }
+
+    pub(super) fn plants(&self, bug: PlantedBug) -> bool {
+        self.policy.plants(bug)
+    }
+
+    /// Why a call is not taken that expects the session to stand at the fence `seen`, if it is not (rule 5.10.2).
+    pub fn refuses_fence(&mut self, seen: Option<Fence>) -> Option<RefusedOperation> {
+        let current = self.fence();
+        if seen.is_none_or(|seen| seen == current) || self.plants(PlantedBug::DropTheFenceCheck) {
+            return None;
+        }
+        self.sometimes(CoverageMark::FenceStale);
+        let mut refusal = RefusedOperation::new(RefusalCode::CheckpointStale);
+        refusal.current_fence = Some(current);
+        Some(refusal)
     }
 
     /// The durable timeline.
@@ -167,11 +198,18 @@ impl Session {
         let refusing = self.appends.is_refusing() || self.appends.is_closed();
         summary(&SummaryInput {
             record: &self.record,
-            fold: &self.durable,
+            fold: &self.published_fold(),
             child: self.child.as_ref().and_then(Child::published),
             storage: refusing.then_some(StorageState::NotSaved),
             status_started_at: self.status_since.1,
         })
+    }
+
+    fn published_fold(&self) -> Cow<'_, Fold> {
+        if self.plants(PlantedBug::PublishBeforeDurable) {
+            return Cow::Owned(self.appends.over(&self.durable));
+        }
+        Cow::Borrowed(&self.durable)
     }
 
     /// When to call `handle_deadline`.
@@ -192,9 +230,15 @@ impl Session {
                 Timer::Ladder => self.climb(now),
                 Timer::StdoutDrain => self.give_up_stdout(now),
                 Timer::StdoutEnd => self.break_connection(now),
-                Timer::StopGrace => self.begin_ladder(now),
+                Timer::StopGrace => {
+                    self.sometimes(CoverageMark::StopGraceExpired);
+                    self.begin_ladder(now);
+                }
                 Timer::StoreRetry => self.retry_appends(now),
-                Timer::TextFlush => self.flush_text(now),
+                Timer::TextFlush => {
+                    self.sometimes(CoverageMark::TextByTime);
+                    self.flush_text(now);
+                }
             }
         }
         self.advance(now);
@@ -211,7 +255,7 @@ impl Session {
         let refusing = self.appends.is_refusing() || self.appends.is_closed();
         let phase = self.child.as_ref().and_then(Child::published_phase);
         let of = SummaryOf {
-            seq: self.durable.cursor().seq,
+            seq: self.published_seq(),
             revision: self.record.revision,
             phase,
             refusing,
@@ -220,7 +264,7 @@ impl Session {
             return;
         }
         self.published_of = Some(of);
-        let present = status(&self.durable);
+        let present = status(&self.published_fold());
         if self.status_since.0 != present {
             // Dated by the session's own edges, never by row activity (rule 4.3.1).
             self.status_since = (present, present.is_some().then_some(now.wall_ms));
@@ -231,6 +275,16 @@ impl Session {
         }
         self.published = Some(summary.clone());
         self.effects.push_back(Effect::Publish(Box::new(summary)));
+    }
+
+    fn published_seq(&self) -> u64 {
+        if self.plants(PlantedBug::SummaryNotRepublished) {
+            return 0;
+        }
+        if self.plants(PlantedBug::PublishBeforeDurable) {
+            return self.plan.cursor().seq;
+        }
+        self.durable.cursor().seq
     }
 
     pub(super) fn answer_now(&mut self, call: CallId, answer: super::Answer) {

@@ -6,6 +6,7 @@ use super::defects::Fault;
 use super::machine::Session;
 use super::{Answer, Operation};
 use crate::agent::Access;
+use crate::coverage::CoverageMark;
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::host::PermissionAnswer;
 use crate::ids::{Generation, ItemKey, key};
@@ -13,6 +14,7 @@ use crate::journal::{
     ApprovalBody, ApprovalOption, ItemBody, ItemKeyAnswer, ItemRow, Resolution, RowKind,
 };
 use crate::limits::AGENT_REQUESTS_MAX;
+use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::wire::write_queue::FrameKind;
 use crate::wire::{self, Json, PermissionKind, PermissionOutcome, PermissionRequest, RequestId};
@@ -49,10 +51,15 @@ impl Session {
             child.defects.count(Fault::TooManyRequests);
             return self.refuse_request(&id, INVALID_REQUEST);
         }
+        if request.options.is_empty() {
+            self.sometimes(CoverageMark::PermissionOptionless);
+        }
         if let Some(option) = self.allowed_by_access(&request) {
+            self.sometimes(CoverageMark::PermissionByAccess);
             return self.reply_permission(&id, &PermissionOutcome::Selected(option));
         }
         if !self.may_ask_a_person() {
+            self.sometimes(CoverageMark::PermissionUnasked);
             return self.reply_permission(&id, &PermissionOutcome::Cancelled);
         }
         self.raise(now, id, *request);
@@ -64,6 +71,9 @@ impl Session {
             return false;
         };
         let by_host = child.turn.as_ref().is_some_and(|t| !t.by_agent);
+        if self.plants(PlantedBug::CardUnderAStop) {
+            return by_host && child.prompt.is_some();
+        }
         child.is_ready() && by_host && child.prompt.as_ref().is_some_and(|p| p.cancelled.is_none())
     }
 
@@ -88,6 +98,7 @@ impl Session {
         let Some(turn) = child.turn.as_ref().map(|t| t.turn.clone()) else {
             return;
         };
+        self.met.sometimes(CoverageMark::PermissionRaised);
         let item = self.ask_item(&id);
         let body = ApprovalBody {
             title: request
@@ -121,12 +132,13 @@ impl Session {
 
     /// Includes the generation, so that a fresh agent that counts from 0 again never overwrites an old card; a reused id
     /// becomes a new incarnation (rule 6.3.2).
-    fn ask_item(&self, id: &RequestId) -> ItemKey {
+    fn ask_item(&mut self, id: &RequestId) -> ItemKey {
         let generation = self.child.as_ref().map(|c| c.generation.to_string()).unwrap_or_default();
         let id = id.to_string();
         let mut item = ItemKey(key(&["ask", &generation, &id]));
         let mut incarnation = 1;
         while self.plan.item(&item).is_some() {
+            self.met.sometimes(CoverageMark::RequestIdReused);
             incarnation += 1;
             item = ItemKey(key(&["ask", &generation, &format!("{id}#{incarnation}")]));
         }
@@ -136,8 +148,17 @@ impl Session {
     /// A person answers: claim, compare-and-set, then exactly one reply (rule 9.3.1).
     pub fn answer(&mut self, now: Moment, operation: Operation, answer: PermissionAnswer) {
         match self.resolve(now, &operation, &answer) {
-            Ok(()) => self.advance(now),
+            Ok(()) => {
+                self.sometimes(match answer.option {
+                    Some(_) => CoverageMark::PermissionAnswered,
+                    None => CoverageMark::PermissionDismissed,
+                });
+                self.advance(now);
+            }
             Err(code) => {
+                if matches!(code, RefusalCode::AlreadyResolved) {
+                    self.sometimes(CoverageMark::PermissionLost);
+                }
                 self.answer_now(operation.call, Answer::Answered(Err(RefusedOperation::new(code))));
             }
         }
@@ -221,7 +242,13 @@ impl Session {
         };
         let open: Vec<_> =
             child.asks.iter().filter(|(_, a)| !a.claimed).map(|(id, _)| id.clone()).collect();
+        if !open.is_empty() {
+            self.met.sometimes(CoverageMark::PermissionOutlived);
+        }
         child.asks.retain(|_, a| a.claimed);
+        if self.policy.plants(PlantedBug::ForgetAPermissionAtStop) && child.ending.is_some() {
+            return;
+        }
         for id in open {
             self.reply_permission(&id, &PermissionOutcome::Cancelled);
         }
@@ -230,16 +257,24 @@ impl Session {
     /// At a Stop, a close or a steer: the agent gets its `cancelled` outcome, the row is cancelled (rule 9.4.1). A claimed
     /// answer finishes.
     pub(super) fn withdraw_asks(&mut self, now: Moment) {
+        if self.plants(PlantedBug::ForgetAPermissionAtStop) {
+            return;
+        }
+        let withdraws_claimed = self.plants(PlantedBug::AnswerAPermissionTwice);
         let Some(child) = self.child.as_mut() else {
             return;
         };
+        if child.asks.values().any(|a| a.claimed) {
+            self.met.sometimes(CoverageMark::PermissionClaimed);
+        }
         let open: Vec<_> = child
             .asks
             .iter()
-            .filter(|(_, a)| !a.claimed)
+            .filter(|(_, a)| !a.claimed || withdraws_claimed)
             .map(|(id, a)| (id.clone(), a.item.clone()))
             .collect();
         for (id, item) in open {
+            self.met.sometimes(CoverageMark::PermissionWithdrawn);
             if let Some(child) = self.child.as_mut() {
                 child.asks.remove(&id);
             }
@@ -285,6 +320,7 @@ impl Session {
             return;
         };
         if let Some(ask) = child.asks.remove(&id) {
+            self.met.sometimes(CoverageMark::PermissionTakenBack);
             self.reply_permission(&id, &PermissionOutcome::Cancelled);
             self.cancel_ask(now, &ask.item);
         }
@@ -298,6 +334,7 @@ impl Session {
     }
 
     pub(super) fn refuse_request(&mut self, id: &RequestId, code: i64) {
+        self.sometimes(CoverageMark::RequestRefused);
         let words = match code {
             METHOD_NOT_FOUND => "this host does not offer that method",
             INVALID_PARAMS => "the parameters name no session of this host",

@@ -5,11 +5,13 @@ use super::machine::{Life, Session};
 use super::record::{Claim, SessionRecord};
 use super::settings::Policy;
 use super::turn::TurnEnd;
+use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{TurnKey, key};
 use crate::journal::{
     ChildRow, DispatchRow, DispatchState, Mutation, Touched, TurnState, UnknownReason,
 };
+use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::store::StoredRows;
 
@@ -38,8 +40,20 @@ impl Session {
     }
 
     fn settle_restored(&mut self, now: Moment) {
-        let handed_over: Vec<_> = self.plan.outstanding().cloned().collect();
-        let queued: Vec<_> = self.plan.queued().cloned().collect();
+        let mut handed_over: Vec<_> = self.plan.outstanding().cloned().collect();
+        let mut queued: Vec<_> = self.plan.queued().cloned().collect();
+        if !handed_over.is_empty() {
+            self.sometimes(CoverageMark::RestoredUnknown);
+        }
+        if !queued.is_empty() {
+            self.sometimes(CoverageMark::RestoredRejected);
+        }
+        if self.plants(PlantedBug::ResendOnRestore) {
+            self.withheld = handed_over.pop();
+        }
+        if self.plants(PlantedBug::ForgetQueuedOnRestore) {
+            queued.clear();
+        }
         let mut mutations: Vec<Mutation> = handed_over
             .into_iter()
             .map(|message_id| {
@@ -60,6 +74,9 @@ impl Session {
         }));
         mutations.extend(self.settle_restored_turn(now));
         let lease_changes = self.reconcile_lease();
+        if self.record.lease.claim != Claim::Released {
+            self.sometimes(CoverageMark::RestoredOwned);
+        }
         if mutations.is_empty() && !lease_changes {
             return;
         }
@@ -69,7 +86,7 @@ impl Session {
         self.plan_batch(now, &settlement, mutations, draft.recovered());
     }
 
-    fn settle_restored_turn(&self, now: Moment) -> Vec<Mutation> {
+    fn settle_restored_turn(&mut self, now: Moment) -> Vec<Mutation> {
         let running: Vec<TurnKey> =
             self.plan.running_turn().map(|t| t.turn.clone()).into_iter().collect();
         let Some(turn) = running.into_iter().next() else {
@@ -81,7 +98,10 @@ impl Session {
             Some(ChildRow::Exited { .. }) => {
                 TurnEnd::cut(TurnState::Interrupted, None, Some(self.plan.updated_ms()))
             }
-            _ => TurnEnd::cut(TurnState::Unverifiable, None, None),
+            _ => {
+                self.sometimes(CoverageMark::RestoredUnverifiable);
+                TurnEnd::cut(TurnState::Unverifiable, None, None)
+            }
         };
         self.turn_end_mutations(now, &turn, end)
     }

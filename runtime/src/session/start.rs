@@ -6,9 +6,11 @@ use super::child::{Asked, Cause, Child, Opening, Phase};
 use super::machine::Session;
 use super::record::{Claim, HandleLink, HandleOrigin};
 use crate::agent::Reopen;
+use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{AgentSessionId, Generation, ItemKey, SpawnToken, key};
 use crate::journal::{ChildRow, ItemBody, ItemRow, RowKind, StatusBody, Tone};
+use crate::planted::PlantedBug;
 use crate::platform::{ChildIdentity, ChildSpec, Moment, SpawnError};
 use crate::wire::answer::{Initialize, SessionOpened, VersionAnswer, words};
 use crate::wire::write_queue::FrameKind;
@@ -28,8 +30,11 @@ impl Session {
         if start_for.is_none() || self.refuses_commands().is_some() {
             return;
         }
+        let reuses = self.plants(PlantedBug::ReuseTheFence) && self.record.head().is_some();
         let lease = &mut self.record.lease;
-        lease.fence = lease.fence.next();
+        if !reuses {
+            lease.fence = lease.fence.next();
+        }
         lease.claim = Claim::Reserved;
         lease.token = Some(token.clone());
         lease.owner = None;
@@ -37,8 +42,13 @@ impl Session {
         let fence = lease.fence;
         let spec = self.child_spec(token.clone());
         self.child = Some(Child::reserved(generation.clone(), fence, token, start_for));
-        let gate = Gate::Spawn(generation, Box::new(spec));
-        self.plan(now, Draft::default().with_record().gate(gate));
+        let mut reservation = Draft::default().with_record();
+        if self.plants(PlantedBug::SpawnBeforeReservation) {
+            self.spawn_reserved(now, generation, spec);
+        } else {
+            reservation = reservation.gate(Gate::Spawn(generation, Box::new(spec)));
+        }
+        self.plan(now, reservation);
         self.advance(now);
     }
 
@@ -62,6 +72,7 @@ impl Session {
         };
         if child.ending.is_some() {
             // Ended before the spawn: nothing ever ran (rule 1.2.3).
+            self.sometimes(CoverageMark::SpawnOvertaken);
             self.end_processless(now);
             return;
         }
@@ -97,6 +108,7 @@ impl Session {
         let draft = Draft::rows(vec![row]).with_record().gate(Gate::Initialize(generation.clone()));
         self.plan(now, draft);
         if ending || closed {
+            self.sometimes(CoverageMark::SpawnedWhileEnding);
             self.end_child_as(now, Cause::Broken);
             self.begin_ladder(now);
         }
@@ -115,6 +127,7 @@ impl Session {
                 detail: Some(error.to_string()),
             });
         }
+        self.sometimes(CoverageMark::NeverStarted);
         self.end_processless(now);
         self.advance(now);
     }
@@ -144,6 +157,7 @@ impl Session {
         let result = match outcome {
             ReplyOutcome::Result(result) => result,
             ReplyOutcome::Error { message, data, .. } => {
+                self.sometimes(CoverageMark::HandshakeRefused);
                 let said = words(message, data.as_ref().map(wire::Json::as_str));
                 let fact = FailureFact::quoting(FailureCode::ProviderStartFailed, Some(&said));
                 return self.fail_start(now, fact);
@@ -157,6 +171,7 @@ impl Session {
         self.absorb(&findings);
         // The version first: before any session call (rule 1.3.2).
         if answer.protocol_version != VersionAnswer::Accepted {
+            self.sometimes(CoverageMark::VersionMismatched);
             let fact =
                 FailureFact::quoting(FailureCode::VersionMismatch, Some(&version_words(&answer)));
             return self.fail_start(now, fact);
@@ -173,6 +188,7 @@ impl Session {
                     code: FailureCode::HostUnsupported,
                     detail: Some(refusal.to_string()),
                 };
+                self.sometimes(CoverageMark::ReleaseUnsupported);
                 return self.fail_start(now, fact);
             }
         }
@@ -214,7 +230,8 @@ impl Session {
             Opening::Resume(session) => wire::encode::session_resume(id, session.as_str(), &cwd),
             Opening::Load(session) => wire::encode::session_load(id, session.as_str(), &cwd),
         };
-        child.replaying = matches!(opening, Opening::Load(_));
+        child.replaying =
+            matches!(opening, Opening::Load(_)) && !self.policy.plants(PlantedBug::RowsFromReplay);
         child.phase = Phase::Opening(opening);
         child.early.clear();
         if let Ok(frame) = frame {
@@ -245,10 +262,12 @@ impl Session {
             ReplyOutcome::Error { message, data, .. } => match opening {
                 Opening::Resume(session) | Opening::Load(session) => {
                     // Anything else: a new session, and what is lost is told (rule 7.3.1).
+                    self.sometimes(CoverageMark::ReopenLost);
                     let lost = self.lost(session);
                     self.open_session(Opening::New { lost });
                 }
                 Opening::New { .. } => {
+                    self.sometimes(CoverageMark::HandshakeRefused);
                     let said = words(message, data.as_ref().map(wire::Json::as_str));
                     let fact = FailureFact::quoting(FailureCode::ProviderStartFailed, Some(&said));
                     self.fail_start(now, fact);
@@ -267,6 +286,7 @@ impl Session {
             return;
         };
         let Some(method) = child.auth_method.clone().filter(|_| !child.authenticated) else {
+            self.sometimes(CoverageMark::SignInMissing);
             return self.fail_start(now, fact);
         };
         child.authenticated = true;
@@ -285,8 +305,10 @@ impl Session {
         if let ReplyOutcome::Error { message, data, .. } = outcome {
             let said = words(message, data.as_ref().map(wire::Json::as_str));
             let fact = FailureFact::quoting(FailureCode::NotSignedIn, Some(&said));
+            self.sometimes(CoverageMark::SignInMissing);
             return self.fail_start(now, fact);
         }
+        self.sometimes(CoverageMark::SignedIn);
         let Some(child) = self.child.as_ref() else {
             return;
         };
@@ -306,12 +328,17 @@ impl Session {
                 }
             },
             // A result without an id is success (R15); one that names another session is a fork (rule 7.1.3).
-            Opening::Resume(session) | Opening::Load(session) => {
-                if answered.is_some_and(|a| a != session) {
+            Opening::Resume(ref session) | Opening::Load(ref session) => {
+                if answered.is_some_and(|a| a != *session) {
+                    self.sometimes(CoverageMark::ForkRefused);
                     return self
                         .fail_start(now, FailureFact::new(FailureCode::ProviderStartFailed));
                 }
-                (session, HandleOrigin::Resumed, None)
+                self.sometimes(match opening {
+                    Opening::Load(_) => CoverageMark::Loaded,
+                    _ => CoverageMark::Resumed,
+                });
+                (session.clone(), HandleOrigin::Resumed, None)
             }
         };
         let link = HandleLink {
@@ -321,7 +348,8 @@ impl Session {
             observed_ms: now.wall_ms,
             replaces: lost.clone(),
         };
-        if !self.record.link(link) {
+        let forgets = link.replaces.is_some() && self.plants(PlantedBug::ForgetTheNewHandle);
+        if !forgets && !self.record.link(link) {
             return self.fail_start(now, FailureFact::new(FailureCode::HostFault));
         }
         self.record.lease.claim = Claim::Live;
@@ -332,7 +360,12 @@ impl Session {
         child.agent_session = Some(session);
         let generation = child.generation.clone();
         let rows = lost.map(|lost| not_restored(&lost)).into_iter().collect();
-        self.plan(now, Draft::rows(rows).with_record().gate(Gate::Ready(generation)));
+        let linked = Draft::rows(rows).with_record();
+        if self.plants(PlantedBug::ReadyBeforeLink) {
+            self.plan(now, linked);
+            return self.become_ready(now, &generation);
+        }
+        self.plan(now, linked.gate(Gate::Ready(generation)));
     }
 
     /// The link is durable. A late answer after a close never makes a child ready (rule 1.3.7).
@@ -341,10 +374,14 @@ impl Session {
             return;
         };
         if child.phase != Phase::Linking || child.ending.is_some() {
+            self.sometimes(CoverageMark::ReadyOvertaken);
             return;
         }
         child.phase = Phase::Ready;
         let early = std::mem::take(&mut child.early);
+        if !early.is_empty() {
+            self.sometimes(CoverageMark::EarlyFramesKept);
+        }
         for event in early {
             self.handle_event(now, event);
         }

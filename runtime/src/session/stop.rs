@@ -5,8 +5,9 @@ use super::child::Cause;
 use super::deliver::rejection;
 use super::machine::Session;
 use super::timers::Timer;
-use super::{Answer, Operation, StopAnswer};
-use crate::failure::{FailureCode, FailureFact};
+use super::{Answer, Effect, Operation, StopAnswer};
+use crate::coverage::CoverageMark;
+use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::host::Stop;
 use crate::ids::{ItemKey, TurnKey, key};
 use crate::journal::{
@@ -14,7 +15,8 @@ use crate::journal::{
     TurnState,
 };
 use crate::limits::STOP_GRACE_MS;
-use crate::platform::Moment;
+use crate::planted::PlantedBug;
+use crate::platform::{Moment, Order, Signal};
 use crate::wire;
 use crate::wire::write_queue::FrameKind;
 
@@ -42,15 +44,27 @@ impl Session {
         let live = self.plan.running_turn().map(|t| t.turn.clone());
         if self.is_late(&stop, live.as_ref()) {
             // It means a turn that is over: it stops nothing (rule 3.2.4).
+            self.sometimes(CoverageMark::StopLate);
             return self.answer_stop(now, &operation, stop.turn, false, vec![]);
+        }
+        if self.plants(PlantedBug::RefuseAStopUnsaved) && self.appends.is_refusing() {
+            let refused = RefusedOperation::new(RefusalCode::NotSaved);
+            return self.answer_now(operation.call, Answer::Stopped(Err(refused)));
+        }
+        if live.is_none() && stop.turn.is_some() {
+            self.sometimes(CoverageMark::StopOfOpening);
         }
         // A message that an earlier Stop held back is withdrawn like a queued one (rule 3.8.1).
         let queued = self.undelivered();
+        self.mark_withdrawn();
         let withdrawn = !queued.is_empty();
         let mut rows: Vec<_> = queued
             .iter()
             .map(|m| RowKind::Dispatch(rejection(m, FailureFact::new(FailureCode::Cancelled))))
             .collect();
+        if self.plants(PlantedBug::RunWhatAStopWithdrew) {
+            rows.clear();
+        }
         let event = StopEvent {
             op: operation.op.clone(),
             reason: StopReason::UserStop,
@@ -60,6 +74,14 @@ impl Session {
         };
         match self.reach(&stop) {
             Reach::Close => {
+                self.sometimes(CoverageMark::StopJoinedEnd);
+                if self.plants(PlantedBug::CancelTwice) {
+                    self.cancel_prompt(now);
+                }
+                if self.plants(PlantedBug::GraceRestarts) && self.timers.is_armed(Timer::StopGrace)
+                {
+                    self.timers.arm(Timer::StopGrace, now.mono.plus_ms(STOP_GRACE_MS));
+                }
                 if withdrawn {
                     rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 }
@@ -67,12 +89,17 @@ impl Session {
                 self.retry_unproven_end(now);
             }
             Reach::Starting => {
+                self.sometimes(CoverageMark::StopWhileStarting);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 self.answer_stop(now, &operation, stop.turn, true, rows);
                 self.end_child_as(now, Cause::Asked(StopReason::UserStop));
                 self.begin_ladder(now);
             }
             Reach::Interrupt => {
+                self.sometimes(CoverageMark::StopInterrupted);
+                if self.appends.is_refusing() {
+                    self.sometimes(CoverageMark::StopWhileNotSaved);
+                }
                 self.withdraw_asks(now);
                 let note = self.stop_note(&operation, live.as_ref());
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
@@ -85,9 +112,21 @@ impl Session {
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 self.answer_stop(now, &operation, stop.turn, true, rows);
             }
-            Reach::None => self.answer_stop(now, &operation, stop.turn, false, vec![]),
+            Reach::None => {
+                self.sometimes(CoverageMark::StopOfNothing);
+                self.answer_stop(now, &operation, stop.turn, false, vec![]);
+            }
         }
         self.advance(now);
+    }
+
+    fn mark_withdrawn(&mut self) {
+        if self.held_back().is_some() {
+            self.sometimes(CoverageMark::HeldWithdrawn);
+        }
+        if self.plan.queued().next().is_some() {
+            self.sometimes(CoverageMark::QueuedWithdrawn);
+        }
     }
 
     fn reach(&self, stop: &Stop) -> Reach {
@@ -151,24 +190,41 @@ impl Session {
         if self.refuses_commands().is_none() {
             let draft = Draft::rows(rows).remembering(self, now, operation, &answer);
             self.plan(now, draft);
+        } else {
+            self.sometimes(CoverageMark::StopUnrecorded);
         }
         self.answer_now(operation.call, answer);
     }
 
     /// THE turn-end rule (rule 3.4.7): only a person's Stop or close makes a cut turn a cancellation, and only the turn it
     /// stopped (invariant 6).
-    pub(super) fn apply_turn_end_rule(&self, body: &mut TurnBody) {
+    pub(super) fn apply_turn_end_rule(&mut self, body: &mut TurnBody) {
         let Some((_, stop)) = self.plan.latest_stop() else {
             return;
         };
-        if !stop.reason.is_a_persons() || stop.turn.as_ref() != Some(&body.turn) {
+        let binds = stop.turn.as_ref() == Some(&body.turn)
+            || self.plants(PlantedBug::BindAStopToTheNextTurn);
+        if !stop.reason.is_a_persons() || !binds {
             return;
         }
         body.under_stop = true;
         // An exit that was seen before the Stop stays news (rule 3.4.8).
-        let after = body.completed_ms.is_none_or(|end| end >= stop.at_ms);
-        if body.state == TurnState::Interrupted && body.outcome.is_none() && after {
-            body.outcome = Some(Outcome::Cancellation);
+        let after = body.completed_ms.is_none_or(|end| end >= stop.at_ms)
+            || self.plants(PlantedBug::StopClaimsAnEarlierExit);
+        match (body.state, body.outcome) {
+            (TurnState::Interrupted, None) if after => {
+                self.met.sometimes(CoverageMark::CutMadeCancellation);
+                body.outcome = Some(Outcome::Cancellation);
+            }
+            (TurnState::Interrupted, None) => self.met.sometimes(CoverageMark::ExitBeforeStop),
+            (TurnState::Completed, _) => {
+                self.met.sometimes(CoverageMark::VerdictUnderStop);
+                if self.plants(PlantedBug::OverwriteTheVerdict) {
+                    body.state = TurnState::Interrupted;
+                    body.outcome = Some(Outcome::Cancellation);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -182,11 +238,16 @@ impl Session {
         };
         if let Some(prompt) = child.prompt.as_mut() {
             if prompt.cancelled.is_some() {
-                return;
+                self.met.sometimes(CoverageMark::CancelSuppressed);
+                if !self.policy.plants(PlantedBug::CancelTwice) {
+                    return;
+                }
             }
             prompt.cancelled = Some(now.mono);
         } else if child.turn.is_none() {
             return;
+        } else {
+            self.met.sometimes(CoverageMark::AgentTurnCancelled);
         }
         if let Ok(frame) = wire::encode::session_cancel(session.as_str()) {
             self.write(frame, FrameKind::Cancel);
@@ -204,7 +265,9 @@ impl Session {
             .and_then(|c| c.prompt.as_ref())
             .and_then(|p| p.cancelled)
             .unwrap_or(now.mono);
-        self.timers.arm(Timer::StopGrace, since.plus_ms(STOP_GRACE_MS));
+        if !self.plants(PlantedBug::NoStopGrace) {
+            self.timers.arm(Timer::StopGrace, since.plus_ms(STOP_GRACE_MS));
+        }
     }
 
     /// The turn has left and the prompt is settled: the ladder may begin.
@@ -213,8 +276,32 @@ impl Session {
             let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
             waits && c.root.is_none() && c.prompt.is_none() && c.turn.is_none()
         });
-        if done {
+        let drains = self.plants(PlantedBug::DeliverIntoAStoppingChild)
+            && self.timers.is_armed(Timer::StopGrace)
+            && !self.undelivered().is_empty();
+        if done && !drains {
+            self.sometimes_wound_down();
+            if self.plants(PlantedBug::KillAtTheResponse) {
+                self.kill_at_once();
+            }
             self.begin_ladder(now);
+        }
+    }
+
+    /// A turn has left inside its grace; an idle child had none to leave.
+    fn sometimes_wound_down(&mut self) {
+        if self.timers.is_armed(Timer::StopGrace) {
+            self.sometimes(CoverageMark::WoundDown);
+        }
+    }
+
+    /// Only under [`PlantedBug::KillAtTheResponse`].
+    fn kill_at_once(&mut self) {
+        let order = Order::Signal { signal: Signal::Kill };
+        if self.timers.is_armed(Timer::StopGrace)
+            && let Some(generation) = self.child.as_ref().map(|c| c.generation.clone())
+        {
+            self.effects.push_back(Effect::Order { generation, order });
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::append::Draft;
 use super::machine::Session;
 use super::timers::Timer;
+use crate::coverage::CoverageMark;
 use crate::digest::RunningDigest;
 use crate::ids::{ItemKey, TurnKey, key};
 use crate::journal::{Cut, ItemBody, ItemRow, MessageBody, Role, RowKind, StreamedText};
@@ -91,6 +92,7 @@ impl Session {
         };
         open.waiting.push_str(text);
         if open.waiting.len() >= TEXT_ROW_BYTES_MAX {
+            self.sometimes(CoverageMark::TextBySize);
             self.flush_text(now);
         } else if !self.timers.is_armed(Timer::TextFlush) {
             self.timers.arm(Timer::TextFlush, now.mono.plus_ms(TEXT_COALESCE_MS));

@@ -6,6 +6,7 @@ use super::append::Draft;
 use super::deliver::prompt_turn;
 use super::machine::Session;
 use super::timers::Timer;
+use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{ItemKey, MessageId, TurnKey, key};
 use crate::journal::{
@@ -13,6 +14,7 @@ use crate::journal::{
     TokenUsage, Tone, ToolBody, ToolStatus, TurnBody, TurnState, turn_item, user_item,
 };
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MUTATIONS_MAX, TURNS_REMEMBERED_MAX};
+use crate::planted::PlantedBug;
 use crate::platform::{Moment, Mono};
 use crate::wire::answer::{PromptAnswer, StopReason, words};
 use crate::wire::{self, Findings, ReplyOutcome};
@@ -81,6 +83,7 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return;
         };
+        self.met.sometimes(CoverageMark::AgentTurnOpened);
         child.agent_turns += 1;
         let turn =
             TurnKey(key(&["agent", &child.fence.to_string(), &child.agent_turns.to_string()]));
@@ -101,6 +104,9 @@ impl Session {
 
     fn open_turn(&mut self, now: Moment, body: TurnBody, by_agent: bool) {
         // One that is open gives way (rule 2.1.7).
+        if self.child.as_ref().is_some_and(|c| c.turn.is_some()) {
+            self.sometimes(CoverageMark::AgentTurnSuperseded);
+        }
         let superseded =
             TurnEnd::cut(TurnState::Interrupted, Some(Outcome::Superseded), Some(now.wall_ms));
         self.end_turn(now, "superseded", superseded);
@@ -126,22 +132,33 @@ impl Session {
         if running.is_none_or(|p| p.message != *message) {
             return;
         }
+        if self.child.as_ref().is_some_and(|c| c.root.is_some()) {
+            self.sometimes(CoverageMark::AnsweredAfterExit);
+        }
         let end = match outcome {
             ReplyOutcome::Result(result) => {
                 let mut findings = Findings::default();
                 let answer = PromptAnswer::decode(result.as_str(), &mut findings);
                 self.absorb(&findings);
                 if findings.defects.is_empty() {
+                    self.mark_verdict(&answer);
                     answered_end(now, &answer)
                 } else {
                     // It does not parse against the protocol (rule 2.2.5).
+                    self.sometimes(CoverageMark::PromptUndecodable);
                     failed_end(now, FailureFact::new(FailureCode::ProviderError))
                 }
             }
             ReplyOutcome::Error { message, data, .. } => {
-                failed_end(now, error_fact(message, data.as_ref().map(wire::Json::as_str)))
+                let fact = error_fact(message, data.as_ref().map(wire::Json::as_str));
+                self.sometimes(match fact.code {
+                    FailureCode::NotSignedIn => CoverageMark::SignedOutInPrompt,
+                    _ => CoverageMark::PromptFailed,
+                });
+                failed_end(now, fact)
             }
             ReplyOutcome::Undecodable => {
+                self.sometimes(CoverageMark::PromptUndecodable);
                 failed_end(now, FailureFact::new(FailureCode::ProviderError))
             }
         };
@@ -152,6 +169,22 @@ impl Session {
             child.prompt = None;
         }
         self.wound_down(now);
+    }
+
+    fn mark_verdict(&mut self, answer: &PromptAnswer) {
+        let unasked = self
+            .child
+            .as_ref()
+            .and_then(|c| c.prompt.as_ref())
+            .is_some_and(|p| p.cancelled.is_none());
+        match &answer.stop_reason {
+            StopReason::Cancelled if unasked => self.sometimes(CoverageMark::CancelledUnasked),
+            StopReason::EndTurn | StopReason::Cancelled => {}
+            StopReason::Other(_) | StopReason::Missing => {
+                self.sometimes(CoverageMark::UnknownVerdict);
+            }
+            _ => self.sometimes(CoverageMark::AnsweredFailure),
+        }
     }
 
     /// Ends the running turn, if one runs: one batch with everything that ends with it (rule 2.3.1).
@@ -180,7 +213,7 @@ impl Session {
 
     /// Tools, questions, the failure row, then the turn itself.
     pub(super) fn turn_end_mutations(
-        &self,
+        &mut self,
         now: Moment,
         turn: &TurnKey,
         end: TurnEnd,
@@ -189,16 +222,21 @@ impl Session {
         let Some(ItemBody::Turn(body)) = self.plan.item(&item).map(|i| &i.body) else {
             return Vec::new();
         };
-        if body.state == TurnState::Running || body.state == TurnState::Unverifiable {
+        let rewrites = self.plants(PlantedBug::EndedTwice);
+        if matches!(body.state, TurnState::Running | TurnState::Unverifiable) || rewrites {
+            let mut body = body.clone();
             let mut mutations = self.settle_tools(end.state);
+            if !mutations.is_empty() {
+                self.sometimes(CoverageMark::ToolCut);
+            }
             if body.state == TurnState::Unverifiable {
+                self.sometimes(CoverageMark::BreakProven);
                 mutations.extend(self.prove_tools(turn));
             }
             mutations.extend(self.settle_asks(now));
             if let Some(fact) = &end.error {
                 mutations.push(self.error_row(&["error", turn.as_str()], Some(turn), fact.clone()));
             }
-            let mut body = body.clone();
             body.state = end.state;
             body.outcome = end.outcome;
             body.completed_ms = end.completed_ms;
@@ -221,6 +259,9 @@ impl Session {
             TurnState::Completed | TurnState::Running => None,
         };
         let mut mutations = Vec::new();
+        if self.plants(PlantedBug::LeaveToolsRunning) {
+            return mutations;
+        }
         for item in self.plan.running_tools() {
             if let Some(ItemBody::Tool(tool)) = self.plan.item(item).map(|i| &i.body) {
                 let mut tool = tool.clone();
@@ -329,7 +370,10 @@ impl Session {
     pub(super) fn end_quiet_agent_turn(&mut self, now: Moment) {
         let by_agent =
             self.child.as_ref().and_then(|c| c.turn.as_ref()).is_some_and(|t| t.by_agent);
-        if by_agent && self.plan.running_tools().next().is_none() {
+        if by_agent && self.plan.running_tools().next().is_some() {
+            self.sometimes(CoverageMark::AgentTurnKept);
+        } else if by_agent {
+            self.sometimes(CoverageMark::AgentTurnQuiet);
             self.end_turn(
                 now,
                 "quiet",

@@ -6,6 +6,7 @@ use super::defects::Fault;
 use super::machine::Session;
 use super::text::Piece;
 use super::timers::Timer;
+use crate::coverage::CoverageMark;
 use crate::ids::{AgentSessionId, Generation, ItemKey, TurnKey, key};
 use crate::journal::{
     ItemBody, ItemRow, Mark, Payload, RawBody, Role, RowKind, ToolBody, ToolStatus, TurnState,
@@ -13,6 +14,7 @@ use crate::journal::{
 use crate::limits::{
     AGENT_TURN_QUIET_MS, EARLY_FRAMES_MAX, LADDER_BUFFER_BYTES_MAX, LATE_UPDATE_WINDOW_MS,
 };
+use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::wire::{self, ChunkRole, Event, ToolCall, Update};
 
@@ -153,10 +155,13 @@ impl Session {
             return;
         };
         use super::child::Opening;
+        let takes_replay = self.policy.plants(PlantedBug::RowsFromReplay);
         match &child.phase {
-            Phase::Opening(Opening::Resume(_) | Opening::Load(_)) => {}
+            Phase::Opening(Opening::Resume(_) | Opening::Load(_)) if !takes_replay => {
+                self.met.sometimes(CoverageMark::ReplayIgnored);
+            }
             // Some agents replay behind the answer as well: until the first prompt nothing of it is live.
-            Phase::Ready if child.replaying => {}
+            Phase::Ready if child.replaying => self.met.sometimes(CoverageMark::ReplayIgnored),
             Phase::Ready => child.defects.count(Fault::ForeignSession),
             _ if child.early.len() < EARLY_FRAMES_MAX => child.early.push_back(event()),
             _ => child.defects.count(Fault::EarlyFrameDropped),
@@ -173,7 +178,16 @@ impl Session {
             Some(Asked::Open) => self.handle_open_answer(now, outcome),
             Some(Asked::Prompt(message)) => self.handle_prompt_answer(now, &message, outcome),
             // A second answer never touches another turn (decision D9).
-            None => child.defects.count(Fault::DuplicateReply),
+            None => {
+                child.defects.count(Fault::DuplicateReply);
+                let running = child.prompt.as_ref().map(|p| p.message.clone());
+                self.sometimes(CoverageMark::ReplyDuplicated);
+                if let Some(running) =
+                    running.filter(|_| self.plants(PlantedBug::TakeASecondAnswer))
+                {
+                    self.handle_prompt_answer(now, &running, outcome);
+                }
+            }
         }
     }
 
@@ -182,14 +196,20 @@ impl Session {
             ChunkRole::Agent => Role::Agent,
             ChunkRole::Thought => Role::Thought,
             // The echo of our own prompt makes no second bubble (rule 5.10.6).
-            ChunkRole::User if self.echoes_prompt() => return self.accept_prompt(now),
+            ChunkRole::User if self.echoes_prompt() => {
+                self.sometimes(CoverageMark::PromptEchoed);
+                return self.accept_prompt(now);
+            }
             ChunkRole::User => Role::User,
         };
         match self.place(now) {
             Place::Running(turn) => {
                 self.stream_text(now, &Piece { role, message, text }, &turn, false)
             }
-            Place::Late(turn) => self.stream_text(now, &Piece { role, message, text }, &turn, true),
+            Place::Late(turn) => {
+                self.sometimes(CoverageMark::LateTextJoined);
+                self.stream_text(now, &Piece { role, message, text }, &turn, true);
+            }
         }
         self.restart_quiet(now);
     }
@@ -208,6 +228,7 @@ impl Session {
         if let Some(child) = self.child.as_ref()
             && let Some(last) = child.ended.back()
             && now.mono.since(last.ended).as_millis() < u128::from(LATE_UPDATE_WINDOW_MS)
+            && !self.plants(PlantedBug::LateTextReopens)
         {
             return Place::Late(last.turn.clone());
         }
@@ -328,8 +349,14 @@ impl Session {
         });
         match ended {
             // Revised and marked late, and nothing else changes (decision D3 a).
-            Some((_, TurnState::Completed, item)) => self.revise_tool(now, &item, call, true),
-            Some(_) => self.count(Fault::LateUpdate),
+            Some((_, TurnState::Completed, item)) => {
+                self.sometimes(CoverageMark::LateToolMarked);
+                self.revise_tool(now, &item, call, true);
+            }
+            Some(_) => {
+                self.sometimes(CoverageMark::LateToolDropped);
+                self.count(Fault::LateUpdate);
+            }
             None if announces || call.title.is_some() => {
                 self.open_agent_turn(now);
                 if let Some(turn) = self.running() {
