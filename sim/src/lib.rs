@@ -25,6 +25,7 @@
 
 pub mod conformance;
 pub mod draws;
+pub mod explore;
 pub mod kernel;
 mod platform;
 pub mod trace;
