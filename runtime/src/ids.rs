@@ -9,7 +9,7 @@ macro_rules! text_id {
         #[derive(
             Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
-        #[serde(transparent)]
+        #[schemars(transparent)]
         pub struct $name(pub String);
 
         impl $name {
@@ -95,7 +95,7 @@ text_id! {
     Deserialize,
     JsonSchema,
 )]
-#[serde(transparent)]
+#[schemars(transparent)]
 pub struct Fence(pub u64);
 
 impl Fence {

@@ -26,6 +26,7 @@
 pub mod agent;
 pub mod conformance;
 pub mod draws;
+pub mod explore;
 pub mod kernel;
 pub mod marks;
 pub mod oracles;

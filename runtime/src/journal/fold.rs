@@ -13,7 +13,7 @@ use crate::ids::{Fence, ItemKey, MessageId, TurnKey, key};
 use crate::limits::SETTLEMENTS_REMEMBERED_MAX;
 
 /// An item as the fold holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Item {
     /// Its revision.
     pub revision: u64,
@@ -44,7 +44,7 @@ impl Item {
 }
 
 /// A submission as the fold holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Submission {
     /// As it is published.
     pub view: SubmissionView,
@@ -55,7 +55,7 @@ pub struct Submission {
 }
 
 /// The newest request a verdict can be about (rule 4.2.4).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub enum LatestRequest {
     /// A turn.
@@ -105,7 +105,7 @@ impl Touched {
 }
 
 /// The reduced state of one session's journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Fold {
     cursor: Cursor,
     fence: Fence,

@@ -13,7 +13,6 @@ use super::Platform;
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-#[serde(transparent)]
 pub struct Mono(pub u64);
 
 impl Mono {
@@ -43,7 +42,7 @@ impl Mono {
 }
 
 /// The two readings a step of a machine is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moment {
     /// Decides timers and windows.
     pub mono: Mono,

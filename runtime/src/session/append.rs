@@ -16,7 +16,7 @@ use crate::store::{LedgerEntry, LedgerOutcome, RecordChange, Refusal, Unit};
 use crate::wire::RequestId;
 
 /// What waits for a unit to be durable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Gate {
     /// The answer of a caller.
     Answer(CallId, Box<Answer>),
@@ -34,7 +34,7 @@ pub(super) enum Gate {
     Gone(Generation),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 struct Waiting {
     ticket: Ticket,
     unit: Box<Unit>,
@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 /// Units on their way to the store, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Appends {
     next: u64,
     waiting: VecDeque<Waiting>,

@@ -15,7 +15,7 @@ use crate::status::{ChildPhase, ChildRef};
 use crate::wire;
 
 /// Where a start stands (rule 1.2.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Phase {
     /// The lease is reserved, before the spawn.
     Reserving,
@@ -36,7 +36,7 @@ pub(super) enum Phase {
 }
 
 /// How the agent's session is opened (rule 7.2.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Opening {
     /// `session/new`, in place of one that could not be reopened if `lost` is given.
     New {
@@ -50,7 +50,7 @@ pub(super) enum Opening {
 }
 
 /// A request of ours that is unanswered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Asked {
     /// `initialize`.
     Initialize,
@@ -63,7 +63,7 @@ pub(super) enum Asked {
 }
 
 /// A permission request of the agent's that is unanswered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Ask {
     /// Its item.
     pub(super) item: ItemKey,
@@ -72,7 +72,7 @@ pub(super) struct Ask {
 }
 
 /// The host's prompt that runs: one on the wire a session (decision D22).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Prompt {
     pub(super) message: MessageId,
     /// An event of its turn, or its answer, was seen (decision D32).
@@ -82,7 +82,7 @@ pub(super) struct Prompt {
 }
 
 /// Why a child ends (rule 1.1.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Cause {
     /// It left by itself.
     Exit,
@@ -101,7 +101,7 @@ impl Cause {
 }
 
 /// A child that is ending.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Ending {
     pub(super) cause: Cause,
     /// Absent while a turn is being wound down (rule 1.8.1).
@@ -109,7 +109,7 @@ pub(super) struct Ending {
 }
 
 /// What is known of the root's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct RootEnd {
     pub(super) exit: Exit,
     pub(super) how: EndedHow,
@@ -118,7 +118,7 @@ pub(super) struct RootEnd {
 }
 
 /// How far the tree's end is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Tree {
     /// The root lives, or nobody was asked yet.
     Unswept,
@@ -129,7 +129,7 @@ pub(super) enum Tree {
 }
 
 /// The last of the agent's stderr; `Debug` tells its length only.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct StderrTail(String);
 
 impl std::fmt::Debug for StderrTail {
@@ -139,7 +139,7 @@ impl std::fmt::Debug for StderrTail {
 }
 
 /// One child.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Child {
     pub(super) generation: Generation,
     pub(super) fence: Fence,
@@ -149,12 +149,15 @@ pub(super) struct Child {
     pub(super) start_for: Option<MessageId>,
     pub(super) identity: Option<ChildIdentity>,
     pub(super) reading: bool,
+    #[serde(serialize_with = "super::digest::by_hash")]
     pub(super) decoder: wire::Decoder,
+    #[serde(serialize_with = "super::digest::by_hash")]
     pub(super) writes: wire::write_queue::WriteQueue,
     pub(super) asked: BTreeMap<u64, Asked>,
     pub(super) next_request: u64,
     /// `initialize` was answered: from here on a message may have reached the agent (rule 1.4.6).
     pub(super) answered: bool,
+    #[serde(serialize_with = "super::digest::by_hash")]
     pub(super) capabilities: wire::answer::Capabilities,
     pub(super) auth_method: Option<String>,
     pub(super) authenticated: bool,
@@ -162,6 +165,7 @@ pub(super) struct Child {
     /// It was loaded, and no prompt has been written since: what it says of the conversation is replay (rule 7.2.5).
     pub(super) replaying: bool,
     /// Frames of a session the host does not know yet (rule 1.2.8).
+    #[serde(serialize_with = "super::digest::by_hash")]
     pub(super) early: VecDeque<wire::Event<'static>>,
     pub(super) asks: BTreeMap<wire::RequestId, Ask>,
     pub(super) prompt: Option<Prompt>,

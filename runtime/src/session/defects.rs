@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A fault that is seen above the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[non_exhaustive]
 pub enum Fault {
     /// A second answer to a settled request (decision D9).
@@ -23,7 +23,7 @@ pub enum Fault {
 }
 
 /// Counts by fault.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Defects(BTreeMap<Fault, u64>);
 
 impl Defects {

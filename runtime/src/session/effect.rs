@@ -8,11 +8,11 @@ use crate::status::Summary;
 use crate::store::Unit;
 
 /// Names one append; they become durable in the order of their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Ticket(pub u64);
 
 /// Names a caller that waits for an answer; given by the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct CallId(pub u64);
 
 /// What the driver must do, in the order in which it is polled.
@@ -144,7 +144,7 @@ impl std::fmt::Debug for Frame {
 }
 
 /// The admitted part of every mutating call (rule 5.10.1): what the ledger remembers of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Operation {
     /// Who waits for the answer.
     pub call: CallId,
@@ -157,7 +157,7 @@ pub struct Operation {
 }
 
 /// The answer to a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub enum Answer {
     /// To a create: the session is durable.
     Created(Result<(), RefusedOperation>),

@@ -124,7 +124,7 @@ pub enum Rung {
     GiveUp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Step {
     Eof,
     Term,
@@ -133,7 +133,7 @@ enum Step {
 }
 
 /// One run of the ladder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ladder {
     policy: LadderPolicy,
     step: Step,

@@ -48,16 +48,16 @@ pub struct Session {
     /// Callers that wait for the child's end.
     pub(super) closers: Vec<Operation>,
     pub(super) life: Life,
-    published: Option<Summary>,
+    pub(super) published: Option<Summary>,
     /// What the published summary was made of: while it is the same, nothing is derived again (rule 4.1.7).
-    published_of: Option<SummaryOf>,
-    status_since: (Option<Status>, Option<u64>),
+    pub(super) published_of: Option<SummaryOf>,
+    pub(super) status_since: (Option<Status>, Option<u64>),
     pub(super) met: Met,
 }
 
 /// Everything a summary depends on, by its version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SummaryOf {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct SummaryOf {
     /// The durable journal's.
     seq: u64,
     /// The record's; each start and each end of a child changes it.
@@ -67,7 +67,7 @@ struct SummaryOf {
 }
 
 /// What the session still takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) enum Life {
     /// Everything.
     Open,

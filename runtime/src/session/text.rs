@@ -13,7 +13,7 @@ use crate::limits::{
 use crate::platform::Moment;
 
 /// The text item that is growing.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct OpenText {
     item: ItemKey,
     role: Role,
@@ -27,6 +27,7 @@ pub(super) struct OpenText {
     waiting: String,
     /// Bytes of the whole text, kept or not.
     whole: u64,
+    #[serde(serialize_with = "super::digest::by_text")]
     digest: RunningDigest,
     /// The bound was reached.
     full: bool,

@@ -32,7 +32,7 @@ const TIMERS: [Timer; 7] = [
 ];
 
 /// When each timer fires, if it is armed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Timers {
     at: [Option<Mono>; TIMERS.len()],
 }

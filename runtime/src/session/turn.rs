@@ -20,7 +20,7 @@ use crate::wire::answer::{PromptAnswer, StopReason, words};
 use crate::wire::{self, Findings, ReplyOutcome};
 
 /// The turn that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct OpenTurn {
     pub(super) turn: TurnKey,
     /// The agent opened it by itself (rule 2.1.6).
@@ -30,7 +30,7 @@ pub(super) struct OpenTurn {
 }
 
 /// A turn that ended on this child, kept for what comes late (decision D3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct EndedTurn {
     pub(super) turn: TurnKey,
     pub(super) state: TurnState,

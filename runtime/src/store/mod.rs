@@ -45,7 +45,7 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// One atomic change of one session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unit {
     /// Whose.
     pub session: SessionId,
@@ -60,7 +60,7 @@ pub struct Unit {
 }
 
 /// A compare-and-set of the session's record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordChange {
     /// The revision the stored record must have; 0 creates it.
     pub expected_revision: u64,

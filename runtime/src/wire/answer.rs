@@ -54,7 +54,7 @@ pub struct AuthMethod {
 }
 
 /// What an agent advertises (rule 7.2.3). A capability of the wrong type reads as not offered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities {
     /// `session/load`: exactly `loadSession: true`.
     pub load_session: bool,

@@ -39,7 +39,7 @@ pub enum NoiseKind {
 }
 
 /// One thing the peer said, in the order it was said.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Event<'a> {
     /// A fault of the peer. What could be used of the same frame follows as its own event.
     Defect(Defect),
@@ -105,7 +105,7 @@ pub enum Event<'a> {
 }
 
 /// How a request of ours was answered.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum ReplyOutcome<'a> {
     /// An error.
     Error {

@@ -14,7 +14,7 @@ pub const REQUEST_ID_BYTES_MAX: usize = 1024;
 ///
 /// `Display` gives the JSON token to echo. Two spellings of one number are two ids: an agent that
 /// sends `7.0` gets `7.0` back.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub enum RequestId {
     /// A whole number in its plain form.
     Number(i64),
@@ -25,7 +25,7 @@ pub enum RequestId {
 }
 
 /// The token of an id that has no plainer form; only made from a token that was read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct RawId(Box<str>);
 
 /// Why a token is no id that could be answered.

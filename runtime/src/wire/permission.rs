@@ -8,7 +8,7 @@ use super::tool::{ToolCall, ToolMembers};
 use super::update::{self, member, optional_text};
 
 /// What the agent asks to be allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PermissionRequest {
     /// The session it belongs to; none if the agent did not say.
     pub session: Option<String>,
@@ -19,7 +19,7 @@ pub struct PermissionRequest {
 }
 
 /// One answer the agent offers.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PermissionOption {
     /// What to answer with.
     pub id: String,
@@ -30,7 +30,7 @@ pub struct PermissionOption {
 }
 
 /// What an answer means.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum PermissionKind {
     /// Allow, and do not ask again.

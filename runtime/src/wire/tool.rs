@@ -7,7 +7,7 @@ use super::json::{View, take_last};
 use super::update::{optional_text, own};
 
 /// A tool call, or a change of one.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ToolCall {
     /// Its id; none if the agent did not say.
     pub id: Option<String>,
@@ -28,7 +28,7 @@ pub struct ToolCall {
 }
 
 /// The protocol's kinds of tool.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the protocol's own words")]
 pub enum ToolKind {
@@ -47,7 +47,7 @@ pub enum ToolKind {
 }
 
 /// How far a tool call is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the protocol's own words")]
 pub enum ToolStatus {

@@ -11,7 +11,7 @@ use super::json::{View, take_last};
 use super::tool::{ToolCall, ToolMembers};
 
 /// A session update that is no text chunk.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Update {
     /// The commands the agent offers.
@@ -62,7 +62,7 @@ pub enum Update {
 }
 
 /// A command the agent offers.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Command {
     /// Its name.
     pub name: String,
@@ -73,7 +73,7 @@ pub struct Command {
 }
 
 /// One entry of a plan.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PlanEntry {
     /// What is to be done.
     pub content: String,

@@ -336,6 +336,8 @@ fn a_crash_before_any_event_of_the_turn_leaves_the_send_unknown_and_nothing_is_s
     assert_eq!(rig.state_of("m1"), SubmissionState::Unknown);
     rig.pass_ms(60_000);
     assert_eq!(rig.spawns.len(), 1, "never resolved by sending again (invariant 3)");
+    let status = rig.summary().status;
+    assert_eq!(status, Some(Status::Idle), "nobody is left who could settle it (rule 8.2)");
 }
 
 #[test]

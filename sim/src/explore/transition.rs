@@ -1,0 +1,86 @@
+//! Transitions by name: what an exhaustive exploration and a random sweep are compared by.
+//!
+//! One transition is one call into a session's machine, seen coarsely: where the session stood, what it was told, where
+//! it stands. Nothing here knows of the explorer, so that a sweep over the real driver can report the same.
+
+use std::fmt;
+
+use moored::session::{Session, SessionPhase};
+
+/// What a session is told, by the method it is told with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fact {
+    /// `handle_deadline`.
+    Deadline,
+    /// `handle_durable`.
+    Durable,
+    /// `handle_report` with an exit.
+    Exited,
+    /// `handle_minted`.
+    Minted,
+    /// `handle_refused`.
+    Refused,
+    /// `restore`.
+    Restored,
+    /// `send`.
+    Send,
+    /// `handle_spawned`.
+    Spawned,
+    /// `handle_stderr_end`.
+    StderrEnd,
+    /// `handle_stdout`.
+    Stdout,
+    /// `handle_stdout_end`.
+    StdoutEnd,
+    /// `stop`.
+    Stop,
+    /// `handle_report` with a swept tree.
+    Swept,
+    /// `handle_written`.
+    Written,
+}
+
+impl Fact {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Durable => "durable",
+            Self::Exited => "exited",
+            Self::Minted => "minted",
+            Self::Refused => "refused",
+            Self::Restored => "restored",
+            Self::Send => "send",
+            Self::Spawned => "spawned",
+            Self::StderrEnd => "stderr-end",
+            Self::Stdout => "stdout",
+            Self::StdoutEnd => "stdout-end",
+            Self::Stop => "stop",
+            Self::Swept => "swept",
+            Self::Written => "written",
+        }
+    }
+}
+
+/// Where a session stands, coarsely.
+pub fn phase_of(session: &Session) -> SessionPhase {
+    session.phase()
+}
+
+/// One call into a session's machine, seen coarsely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Transition {
+    /// Where it stood; for a restored session, where the one before it stood.
+    pub before: SessionPhase,
+    /// What it was told.
+    pub fact: Fact,
+    /// Where it stands.
+    pub after: SessionPhase,
+}
+
+/// `ready+turn | stop | ending+turn+stop`.
+impl fmt::Display for Transition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} | {} | {}", self.before, self.fact.word(), self.after)
+    }
+}
