@@ -5,7 +5,8 @@ use moored_sim::kernel::KernelKind;
 use moored_sim::marks::WorldMark;
 use moored_sim::play::{Playing, Run, play};
 use moored_sim::scenario::{
-    Act, Action, ClientAct, Delay, Edge, EventKind, Fault, NamedTurn, PlannedFault, Scenario, Trigger,
+    Act, Action, ClientAct, Delay, Edge, EventKind, Fault, NamedTurn, PlannedFault, Scenario,
+    Trigger,
 };
 
 fn send(message: u32, when: Trigger) -> Action {
@@ -18,10 +19,14 @@ fn stop(when: Trigger) -> Action {
 }
 
 fn played(scenario: &Scenario) -> Run {
-    let run = play(scenario, &Playing { timeline: true, ..Playing::default() }).expect("it can be played");
+    let run = play(scenario, &Playing { timeline: true, ..Playing::default() })
+        .expect("it can be played");
     if let Some(violation) = &run.violation {
-        let told: Vec<String> =
-            run.entries.iter().map(|e| format!("{:>12} {:?} {} {}", e.at.0, e.lane, e.kind, e.words)).collect();
+        let told: Vec<String> = run
+            .entries
+            .iter()
+            .map(|e| format!("{:>12} {:?} {} {}", e.at.0, e.lane, e.kind, e.words))
+            .collect();
         panic!("{violation:?}\n{}", told.join("\n"));
     }
     run
@@ -104,7 +109,8 @@ fn every_fault_is_survived_alone() {
 #[test]
 fn a_run_is_a_value() {
     let mut scenario = Scenario::quiet("value", 9);
-    scenario.actions = vec![send(1, Trigger::at_start()), stop(Trigger::after(EventKind::PromptRead, 1))];
+    scenario.actions =
+        vec![send(1, Trigger::at_start()), stop(Trigger::after(EventKind::PromptRead, 1))];
     let first = played(&scenario);
     assert_eq!(first.trace.hash(), played(&scenario).trace.hash());
     scenario.source = moored_sim::draws::Source::replay(first.tape.without_benign());

@@ -11,8 +11,8 @@ use moored::platform::Mono;
 use moored::status::Summary;
 use serde::{Deserialize, Serialize};
 
-use crate::world::ProcessRow;
 use crate::witness::{Facts, Seen};
+use crate::world::ProcessRow;
 
 /// What an oracle says when it does not hold: one sentence.
 pub type Verdict = Result<(), String>;

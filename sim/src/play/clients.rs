@@ -165,7 +165,8 @@ impl Clients {
             let mut wholes = 0;
             loop {
                 let told = self.told.get();
-                let moved = race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
+                let moved =
+                    race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
                 let frame = match race(moved, watch.next()).await {
                     Raced::First(Raced::Second(())) => break,
                     Raced::First(_) if self.is_away(client) => break,
@@ -199,7 +200,8 @@ impl Clients {
             let mut statuses = current.host.subscribe();
             loop {
                 let told = self.told.get();
-                let moved = race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
+                let moved =
+                    race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
                 let frame = match race(moved, statuses.next()).await {
                     Raced::First(Raced::Second(())) => break,
                     Raced::First(_) if self.is_away(client) => break,

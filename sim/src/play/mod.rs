@@ -112,13 +112,7 @@ pub fn play_with(
     Ok(finish(outcome.ended, testimony, outcome.tape, outcome.trace, outcome.now))
 }
 
-fn finish(
-    ended: Ended<()>,
-    testimony: Testimony,
-    tape: Tape,
-    trace: Trace,
-    now: Mono,
-) -> Run {
+fn finish(ended: Ended<()>, testimony: Testimony, tape: Tape, trace: Trace, now: Mono) -> Run {
     let words = match ended {
         Ended::Finished(()) => None,
         Ended::Deadlock { waiting } => {

@@ -9,9 +9,7 @@ use std::task::{Context, Poll};
 use moored::coverage::CoverageMark;
 use moored::driver::SESSION_FAILED;
 use moored::ids::SessionId;
-use moored::platform::{
-    BoxFuture, ChildSpec, Mono, Platform, SpawnError, SpawnedChild, Writer,
-};
+use moored::platform::{BoxFuture, ChildSpec, Mono, Platform, SpawnError, SpawnedChild, Writer};
 use tokio::io::AsyncWrite;
 
 use crate::SimPlatform;
@@ -59,7 +57,8 @@ impl Platform for SeenPlatform {
                     return Err(error);
                 }
             };
-            let stdin = SeenStdin { inner: started.stdin, child, line: Vec::new(), witness, crashing };
+            let stdin =
+                SeenStdin { inner: started.stdin, child, line: Vec::new(), witness, crashing };
             started.stdin = Box::pin(stdin);
             Ok(started)
         })

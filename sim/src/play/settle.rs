@@ -67,13 +67,21 @@ impl Settling<'_> {
 
     async fn heal(&self) -> Settled {
         let stage = self.stage;
-        stage.hosts.faults.heal();
+        let closed = stage.hosts.faults.heal();
         stage.witness.see(&Seen::Healed);
         stage.world.heal();
         stage.clients.heal();
         stage.hosts.nobody_is_coming().await;
+        if closed {
+            // Closed for good means until a host is opened again (decision D8).
+            self.end_hosts().await?;
+        }
         if stage.hosts.current().is_none() && stage.hosts.open().await.is_none() {
-            return Err(self.broken("a-host-opens", "6.11", "no host opens on the store".to_owned()));
+            return Err(self.broken(
+                "a-host-opens",
+                "6.11",
+                "no host opens on the store".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -202,7 +210,11 @@ impl Settling<'_> {
             let told = state();
             let settled = matches!(
                 told,
-                Some(SubmissionState::Accepted | SubmissionState::Rejected | SubmissionState::Unknown)
+                Some(
+                    SubmissionState::Accepted
+                        | SubmissionState::Rejected
+                        | SubmissionState::Unknown
+                )
             );
             refused().is_some() || (settled && self.is_at_rest(session))
         };
@@ -228,7 +240,9 @@ impl Settling<'_> {
                 witness.met_in_world(WorldMark::ProbeRefused);
                 Ok(())
             }
-            (None, Some(SubmissionState::Accepted)) if last_turn(&timeline) == Some(Outcome::Success) => {
+            (None, Some(SubmissionState::Accepted))
+                if last_turn(&timeline) == Some(Outcome::Success) =>
+            {
                 witness.met_in_world(WorldMark::ProbeCompleted);
                 Ok(())
             }
@@ -254,16 +268,20 @@ impl Settling<'_> {
                 })
             };
             if !self.within(CONVERGE_MS_MAX, all_there).await {
-                let words = format!("a client of {session} never gets to row {}", snapshot.cursor.seq);
+                let words =
+                    format!("a client of {session} never gets to row {}", snapshot.cursor.seq);
                 return Err(self.broken("subscribers-converge", "6.7.2", words));
             }
         }
         let clients: Vec<Vec<(usize, Timeline)>> = stage
             .sessions
             .iter()
-            .map(|s| (0..stage.clients.count()).map(|c| (c, stage.clients.timeline(c, s))).collect())
+            .map(|s| {
+                (0..stage.clients.count()).map(|c| (c, stage.clients.timeline(c, s))).collect()
+            })
             .collect();
-        let summaries: Vec<_> = stage.sessions.iter().map(|s| stage.clients.summary(0, s)).collect();
+        let summaries: Vec<_> =
+            stage.sessions.iter().map(|s| stage.clients.summary(0, s)).collect();
         self.end_hosts().await?;
         stage.kernel.sleep_us(SUPERVISOR_LEAVES_MS * 1_000).await;
         let left: Vec<_> = stage
@@ -297,7 +315,8 @@ const REFUSED_BY: &[&str] =
     &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
 
 fn runs(timeline: &Timeline) -> bool {
-    let running = |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state == TurnState::Running);
+    let running =
+        |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state == TurnState::Running);
     timeline.items().iter().any(|item| running(&item.body))
 }
 

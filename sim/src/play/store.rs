@@ -35,8 +35,9 @@ impl DiskFaults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn heal(&self) {
-        *self.arm() = Armed::default();
+    /// Nothing goes wrong any more; tells whether the disk was closed for good.
+    pub(super) fn heal(&self) -> bool {
+        std::mem::take(&mut *self.arm()).closes
     }
 }
 

@@ -136,7 +136,9 @@ impl fmt::Display for Act {
             Self::Answer { session, option: Some(n) } => {
                 write!(f, "answer s{session} with option {n}")
             }
-            Self::Answer { session, option: None } => write!(f, "dismiss the question of s{session}"),
+            Self::Answer { session, option: None } => {
+                write!(f, "dismiss the question of s{session}")
+            }
             Self::Close { session } => write!(f, "close s{session}"),
             Self::Again { call } => write!(f, "repeat call {call} with its operation id"),
             Self::Client { client, act } => write!(f, "client {client}: {act:?}"),

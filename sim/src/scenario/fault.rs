@@ -90,7 +90,10 @@ impl fmt::Display for Fault {
             }
             Self::CrashAtCommit { stored, restart_ms } => {
                 let when = if *stored { "right after" } else { "right before" };
-                write!(f, "the host crashes {when} its next commit, and is back after {restart_ms} ms")
+                write!(
+                    f,
+                    "the host crashes {when} its next commit, and is back after {restart_ms} ms"
+                )
             }
             Self::PowerLoss { restart_ms } => {
                 write!(f, "the machine loses its power; the host is back after {restart_ms} ms")

@@ -138,7 +138,9 @@ pub enum ScenarioError {
     #[error("this is no scenario of this build: {0}")]
     Shape(String),
     /// Another build wrote it.
-    #[error("the scenario has version {0}, and this build reads {SCENARIO_VERSION}; use the build that wrote it")]
+    #[error(
+        "the scenario has version {0}, and this build reads {SCENARIO_VERSION}; use the build that wrote it"
+    )]
     Version(u32),
     /// Something in it is out of bounds.
     #[error("{field} is {asked}, and must be from {least} to {most}")]
@@ -201,7 +203,8 @@ impl Scenario {
             ("the number of actions", self.actions.len(), 0, PLANNED_MAX),
             ("the number of faults", self.faults.len(), 0, PLANNED_MAX),
         ];
-        let out = |(_, asked, least, most): &(_, usize, usize, usize)| asked < least || asked > most;
+        let out =
+            |(_, asked, least, most): &(_, usize, usize, usize)| asked < least || asked > most;
         match bounds.into_iter().find(out) {
             Some((field, asked, least, most)) => {
                 Err(ScenarioError::Bounds { field, asked, least, most })
@@ -219,10 +222,8 @@ mod tests {
     fn a_scenario_reads_back_as_it_was_written() {
         let mut scenario = Scenario::quiet("one", 7);
         scenario.actions.push(Action {
-            when: Trigger::after(EventKind::PromptRead, 2).then(Delay::Edge {
-                edge: Edge::StopGrace,
-                us: -5_000,
-            }),
+            when: Trigger::after(EventKind::PromptRead, 2)
+                .then(Delay::Edge { edge: Edge::StopGrace, us: -5_000 }),
             act: Act::Stop { session: 0, turn: NamedTurn::Running },
         });
         scenario.faults.push(PlannedFault {

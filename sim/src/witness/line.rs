@@ -94,7 +94,10 @@ mod tests {
     fn a_line_is_told_by_its_members() {
         let prompt = br#"{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"m1: hi"}]}}"#;
         let line = Line::read(prompt);
-        assert_eq!((line.method(), line.id, line.is_request()), (Some("session/prompt"), Some("3"), true));
+        assert_eq!(
+            (line.method(), line.id, line.is_request()),
+            (Some("session/prompt"), Some("3"), true)
+        );
         assert_eq!(line.prompt_text().as_deref(), Some("m1: hi"));
         assert_eq!(Line::read(br#"{"id":"a","result":{}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(br#"{"id":"a","error":{"code":1}}"#).shape, Shape::Answer);

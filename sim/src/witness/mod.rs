@@ -177,8 +177,8 @@ impl Witness {
     /// An agent wrote a line.
     pub(crate) fn agent_wrote(&self, child: ChildNo, bytes: &[u8]) {
         let line = Line::read(bytes);
-        let answers_prompt = line.shape == Shape::Answer
-            && self.lock().facts.answers_prompt(child, line.id);
+        let answers_prompt =
+            line.shape == Shape::Answer && self.lock().facts.answers_prompt(child, line.id);
         self.see(&Seen::AgentWrote { child, line: &line, answers_prompt });
     }
 
@@ -288,8 +288,12 @@ impl State {
         }
         for oracle in &mut self.oracles {
             if let Err(words) = oracle.see(now, seen, &self.facts) {
-                let violation =
-                    Violation { oracle: oracle.name().into(), rule: oracle.rule().into(), words, at: now };
+                let violation = Violation {
+                    oracle: oracle.name().into(),
+                    rule: oracle.rule().into(),
+                    words,
+                    at: now,
+                };
                 let entry = self.entries.len().checked_sub(1).filter(|_| self.keeps);
                 self.violation = Some((violation, entry));
                 return;

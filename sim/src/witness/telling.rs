@@ -173,11 +173,17 @@ impl Facts {
                 (Lane::Host, "end", format!("host {host} ended, {unproven} ends unproven"))
             }
             Seen::Did { host, what } => {
-                let told = if self.hosts.len() > 1 { format!("host {host}: {what}") } else { (*what).to_owned() };
+                let told = if self.hosts.len() > 1 {
+                    format!("host {host}: {what}")
+                } else {
+                    (*what).to_owned()
+                };
                 (Lane::Host, "effect", told)
             }
             Seen::Ordered { order, .. } => (Lane::Process, "order", format!("order {order:?}")),
-            Seen::Reported { report, .. } => (Lane::Process, "report", format!("report {report:?}")),
+            Seen::Reported { report, .. } => {
+                (Lane::Process, "report", format!("report {report:?}"))
+            }
             Seen::Spawning { child, session, .. } => {
                 (Lane::Process, "spawn", format!("child {child} of {session} is asked for"))
             }
@@ -205,7 +211,11 @@ impl Facts {
             }
             Seen::SignalSent { target, sig, fault } => {
                 let who = if *fault { "somebody sends" } else { "sent" };
-                (Lane::Process, "signal", format!("{who} {} to {}", sig_name(*sig), self.name(target)))
+                (
+                    Lane::Process,
+                    "signal",
+                    format!("{who} {} to {}", sig_name(*sig), self.name(target)),
+                )
             }
             Seen::Submitted { unit, .. } => {
                 (Lane::Store, "submitted", format!("{} rows of {}", unit.rows.len(), unit.session))
@@ -222,7 +232,9 @@ impl Facts {
             }
             Seen::Fed { client, session, frame, .. } => {
                 let what = match frame {
-                    WatchFrame::Snapshot(s) => format!("the whole of {session} to {}", s.cursor.seq),
+                    WatchFrame::Snapshot(s) => {
+                        format!("the whole of {session} to {}", s.cursor.seq)
+                    }
                     WatchFrame::Batch(b) => format!("{session} to {}", b.cursor.seq),
                     _ => format!("the end of {session}"),
                 };
@@ -231,11 +243,17 @@ impl Facts {
             Seen::Told { client, frame: StatusFrame::Status { summary }, .. } => {
                 let stopping = if summary.stopping { ", stopping" } else { "" };
                 let status = summary.status.map_or("none".to_owned(), |s| format!("{s:?}"));
-                (Lane::Feed, "status", format!("to {client}: {} {status}{stopping}", summary.session_id))
+                (
+                    Lane::Feed,
+                    "status",
+                    format!("to {client}: {} {status}{stopping}", summary.session_id),
+                )
             }
             Seen::Told { client, frame, .. } => {
                 let what = match frame {
-                    StatusFrame::Snapshot { summaries } => format!("all {} statuses", summaries.len()),
+                    StatusFrame::Snapshot { summaries } => {
+                        format!("all {} statuses", summaries.len())
+                    }
                     _ => "the end".to_owned(),
                 };
                 (Lane::Feed, "status", format!("to {client}: {what}"))
@@ -270,9 +288,9 @@ fn sig_name(sig: Sig) -> &'static str {
 fn detail(seen: &Seen<'_>) -> String {
     let json = |value: Result<String, serde_json::Error>| value.unwrap_or_default();
     match seen {
-        Seen::HostWrote { line, .. } | Seen::AgentWrote { line, .. } | Seen::AgentRead { line, .. } => {
-            String::from_utf8_lossy(line.bytes).into_owned()
-        }
+        Seen::HostWrote { line, .. }
+        | Seen::AgentWrote { line, .. }
+        | Seen::AgentRead { line, .. } => String::from_utf8_lossy(line.bytes).into_owned(),
         Seen::Submitted { unit, .. } | Seen::Stored { unit, .. } => {
             let rows: Vec<String> = unit.rows.iter().map(moored::journal::Row::to_text).collect();
             rows.join("\n")

@@ -96,7 +96,8 @@ impl Future for Gated {
             }
         }
         let Poll::Ready(code) = this.body.as_mut().poll(cx) else { return Poll::Pending };
-        let takes_us = this.world.kernel.choose("process.exit_us", this.world.options().exit_us_max);
+        let takes_us =
+            this.world.kernel.choose("process.exit_us", this.world.options().exit_us_max);
         this.world.begin_death(&this.identity, Exit::Code(code), takes_us);
         Poll::Ready(())
     }
