@@ -89,7 +89,7 @@ function drawBroken(broken) {
   link.addEventListener('click', (event) => { event.preventDefault(); toBroken(); });
   at('broken').append(top, make('p', 'words', broken.words), link);
   at('broken').hidden = false;
-  at('to-broken').textContent = `rule ${broken.rule} at ${ms(broken.at_us)}`;
+  at('to-broken').textContent = `rule ${broken.rule} at ${ms(broken.at_us)} ms`;
   at('to-broken').title = broken.words;
   at('to-broken').hidden = false;
   at('to-broken').addEventListener('click', toBroken);
@@ -99,6 +99,8 @@ function drawBroken(broken) {
 
 const filters = [];
 function drawLanes() {
+  const digits = entries.reduce((most, entry) => Math.max(most, ms(entry.at_us).length), 0);
+  root.style.setProperty('--time', `${Math.max(70, Math.ceil(digits * 7.1) + 24)}px`);
   for (const lane of lanes) {
     const head = make('span', `lane lane-${lane.lane}`, lane.heading);
     head.title = lane.meaning;
@@ -160,7 +162,9 @@ function drawEvents() {
     const { rule, words, oracle, at_us } = page.broken;
     const label = make('span', 'label', `rule ${rule} broken: ${words}`);
     label.title = `${oracle}: ${words}`;
-    markRow.append(make('span', 'at', ms(at_us)), label);
+    // The event it was seen at has said the time already, unless it was seen later.
+    if (mark === null || at_us !== entries[mark].at_us) markRow.append(make('span', 'at', ms(at_us)));
+    markRow.append(label);
     if (!blocks.length) blocks.push(make('li', 'block'));
     const place = mark === null ? 0 : Math.floor(mark / BLOCK);
     blocks[place].append(markRow);
@@ -371,6 +375,18 @@ function drawPanel() {
   if (same.length > 1) parts.push(...cause(entry.link));
   panel.replaceChildren(...parts);
 }
+// While one event is pinned, what is pointed at is measured from it.
+function measure(place) {
+  const panel = at('panel'), old = panel.querySelector('.measure');
+  if (old) old.remove();
+  if (place === current) return;
+  const { lane, kind, words, at_us } = entries[place], apart = at_us - entries[current].at_us;
+  const line = make('p', 'measure');
+  line.append(
+    make('b', '', `${apart < 0 ? '-' : '+'}${ms(Math.abs(apart))} ms`), ` from here: ${laneOf[lane].heading}, ${kind} ${words}`,
+  );
+  panel.insertBefore(line, panel.firstChild.nextSibling);
+}
 function help() {
   const keys = make('dl', 'keys');
   const tell = (key, what) => keys.append(make('dt', '', key), make('dd', '', what));
@@ -379,6 +395,7 @@ function help() {
   tell('Enter', 'pin and unpin; Esc unpins');
   tell('/', 'find; #3 finds the events of cause 3');
   if (page.broken) tell('b', 'where it broke');
+  tell('pinned', 'pointing at another event measures the time between');
   return [make('p', 'words', 'Point at an event to see the row or frame, whole.'), keys];
 }
 function detail(text) {
@@ -474,7 +491,8 @@ const placeAt = (target) => {
 function listen() {
   at('events').addEventListener('mouseover', (event) => {
     const place = placeAt(event.target);
-    if (place !== null && !pinned && place !== current) look(place, false);
+    if (place === null) return;
+    if (pinned) measure(place); else if (place !== current) look(place, false);
   });
   at('events').addEventListener('focusin', (event) => {
     const place = placeAt(event.target);
@@ -528,5 +546,6 @@ at('page').hidden = false;
 listen();
 recall();
 if (current === null) look(null, false);
+drawLinks();
 root.dataset.ready = `${entries.length} events`;
 })();
