@@ -364,6 +364,18 @@ fn a_browser_takes_nothing_that_an_agent_wrote_for_markup() {
 
 #[cfg(unix)]
 #[test]
+fn a_browser_runs_no_script_but_the_pages_own() {
+    let Some(browser) = browser::find() else { return };
+    // As if the escaping had failed: the policy is the second lock.
+    let page = sample().to_html().replacen("</body>", &format!("{ATTACK}</body>"), 1);
+    let document = browser::document(&browser, &page, "");
+    assert_ready(&document, sample().entries.len());
+    assert!(document.contains("<img src=\"x\""), "the attack is in the document");
+    assert!(!document.contains("data-owned"), "{document}");
+}
+
+#[cfg(unix)]
+#[test]
 fn a_browser_draws_the_longest_page_and_says_what_is_cut() {
     let Some(document) = opened(&long_run(ENTRIES_MAX + 5, Some(ENTRIES_MAX + 4)), "") else {
         return;

@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -35,7 +36,9 @@ pub fn find() -> Option<PathBuf> {
         .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
         .find(|program| program.is_file());
     if found.is_none() {
-        let _ = writeln!(std::io::stderr(), "the page in a browser: skipped: no browser on PATH");
+        static SAID: Once = Once::new();
+        let words = "the timeline's page in a browser: skipped: no browser on PATH";
+        SAID.call_once(|| drop(writeln!(std::io::stderr(), "{words}")));
     }
     found
 }
