@@ -54,7 +54,7 @@ const count = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`;
 function drawHead() {
   at('title').textContent = page.title;
   const last = entries.length ? entries[entries.length - 1].at_us - entries[0].at_us : 0;
-  at('extent').textContent = `${count(page.of, 'event')} in ${span(last)} of virtual time`;
+  at('extent').textContent = `${count(page.of, 'event')} in ${span(last)} of virtual time${page.broken ? '' : ', nothing broke'}`;
   for (const [name, value] of page.facts) {
     const cell = make('dd');
     cell.append(make('code', '', value));
@@ -242,6 +242,7 @@ function refilter() {
   const anchor = current !== null && middles[current] !== undefined ? middles[current] - scrollY : null;
   placeLanes();
   layOut();
+  ticks = null;
   // What was looked at stays where it was.
   if (anchor !== null && middles[current] !== undefined && scrollY > runTop()) scrollTo(0, middles[current] - anchor);
   keepReachable();
@@ -260,7 +261,7 @@ let drawing = false;
 function requestDraw() {
   if (drawing) return;
   drawing = true;
-  requestAnimationFrame(() => { drawing = false; drawLinks(); });
+  requestAnimationFrame(() => { drawing = false; drawLinks(); drawOverview(); });
 }
 const runTop = () => at('run').getBoundingClientRect().top + scrollY;
 function drawLinks() {
@@ -308,6 +309,63 @@ function drawLinks() {
   }));
 }
 
+// ---- The whole run, small: what is where, where it broke, and what part is in sight.
+
+// The ticks are drawn once for a layout and a choice; scrolling moves the frame over them.
+let ticks = null;
+function drawOverview() {
+  const canvas = at('overview'), scale = devicePixelRatio || 1;
+  const width = Math.round(canvas.clientWidth * scale), height = Math.round(canvas.clientHeight * scale);
+  if (!width || !height) return;
+  if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; ticks = null; }
+  const colors = getComputedStyle(root), color = (name) => colors.getPropertyValue(name).trim();
+  const paint = canvas.getContext('2d'), reach = overviewReach();
+  ticks ??= drawTicks(width, height, scale, reach, color);
+  paint.clearRect(0, 0, width, height);
+  paint.drawImage(ticks, 0, 0);
+  const top = (scrollY + at('tools').offsetHeight + at('lanes').offsetHeight - runTop()) / reach * height;
+  paint.globalAlpha = .13;
+  paint.fillStyle = color('--ink');
+  paint.fillRect(0, top, width, innerHeight / reach * height);
+  paint.globalAlpha = 1;
+}
+// A short run is not stretched: a row of it is at most a few pixels.
+const overviewReach = () => Math.max(at('events').clientHeight, at('overview').clientHeight * 4);
+function drawTicks(width, height, scale, reach, color) {
+  const canvas = document.createElement('canvas');
+  canvas.width = width; canvas.height = height;
+  const paint = canvas.getContext('2d'), thick = Math.max(scale, ROW * .6 / reach * height);
+  const colors = Object.fromEntries(lanes.map((lane) => [lane.lane, color(`--${lane.lane}`)]));
+  const link = pinned ? entries[current].link : undefined;
+  for (const place of shown) {
+    const { lane, link: own } = entries[place];
+    paint.globalAlpha = link === undefined || own === link ? .9 : .2;
+    paint.fillStyle = colors[lane];
+    const x = 5 * scale + (width - 10 * scale) * laneOf[lane].share;
+    paint.fillRect(Math.round(x - 2 * scale), Math.round(middles[place] / reach * height - thick / 2), 4 * scale, thick);
+  }
+  paint.globalAlpha = 1;
+  if (markRow) {
+    const y = (markRow.parentNode.offsetTop + parseFloat(markRow.style.top) + MARK / 2) / reach * height;
+    paint.fillStyle = color('--red');
+    paint.fillRect(0, Math.round(y - scale), width, 2 * scale);
+    paint.beginPath();
+    paint.moveTo(0, y - 5 * scale); paint.lineTo(6 * scale, y); paint.lineTo(0, y + 5 * scale);
+    paint.fill();
+  }
+  return canvas;
+}
+function listenOverview() {
+  const canvas = at('overview');
+  const go = (event) => {
+    const share = (event.clientY - canvas.getBoundingClientRect().top) / canvas.clientHeight;
+    scrollTo(0, runTop() + share * overviewReach() - innerHeight * .42);
+  };
+  canvas.addEventListener('pointerdown', (event) => { canvas.setPointerCapture(event.pointerId); go(event); });
+  canvas.addEventListener('pointermove', (event) => { if (event.buttons & 1) go(event); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { ticks = null; requestDraw(); });
+}
+
 // ---- The event that is looked at.
 
 let current = null, pinned = false, reachable = null, same = [];
@@ -320,6 +378,7 @@ entries.forEach((entry, place) => {
 function look(place, pin) {
   if (current !== null) rows[current].row.classList.remove('current');
   for (const other of same) rows[other].row.classList.remove('same');
+  if (pinned || pin) ticks = null;
   current = place; pinned = place !== null && pin;
   same = place === null || entries[place].link === undefined ? [] : causes.get(entries[place].link);
   for (const other of same) rows[other].row.classList.add('same');
@@ -544,8 +603,10 @@ drawLanes();
 drawEvents();
 at('page').hidden = false;
 listen();
+listenOverview();
 recall();
 if (current === null) look(null, false);
 drawLinks();
+drawOverview();
 root.dataset.ready = `${entries.length} events`;
 })();
