@@ -376,6 +376,17 @@ fn a_browser_runs_no_script_but_the_pages_own() {
 
 #[cfg(unix)]
 #[test]
+fn a_browser_marks_what_broke_before_anything_happened() {
+    let mut timeline = sample();
+    timeline.entries.clear();
+    timeline.broken.as_mut().expect("the sample breaks").entry = None;
+    let Some(document) = opened(&timeline, "") else { return };
+    assert_ready(&document, 0);
+    assert!(drawn(&document).contains("id=\"broken-mark\""));
+}
+
+#[cfg(unix)]
+#[test]
 fn a_browser_draws_the_longest_page_and_says_what_is_cut() {
     let Some(document) = opened(&long_run(ENTRIES_MAX + 5, Some(ENTRIES_MAX + 4)), "") else {
         return;

@@ -20,7 +20,7 @@ const lanes = page.lanes.map((lane, place) => ({
 const laneOf = Object.fromEntries(lanes.map((lane) => [lane.lane, lane]));
 // Places in the run, from which those on this page are counted.
 const mark = page.mark === null ? null : page.mark - page.first;
-const markIsHere = page.broken !== null && mark < entries.length && (mark === null || mark >= 0);
+const markIsHere = page.broken !== null && (mark === null || (mark >= 0 && mark < entries.length));
 
 const at = (id) => document.getElementById(id);
 function make(tag, className, text) {
@@ -213,7 +213,7 @@ function layOut() {
     block.style.height = `${y - top}px`;
     block.style.containIntrinsicSize = `auto ${y - top}px`;
   });
-  at('nothing').hidden = shown.length > 0;
+  at('nothing').hidden = shown.length > 0 || entries.length === 0;
   at('count').textContent = shown.length === entries.length ? count(entries.length, 'event') : `${shown.length} of ${count(entries.length, 'event')}`;
 }
 function putFold(block, top, quiet, hidden) {
