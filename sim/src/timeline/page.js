@@ -20,7 +20,7 @@ const lanes = page.lanes.map((lane, place) => ({
 const laneOf = Object.fromEntries(lanes.map((lane) => [lane.lane, lane]));
 // Places in the run, from which those on this page are counted.
 const mark = page.mark === null ? null : page.mark - page.first;
-const markIsHere = page.broken !== null && mark < entries.length && (mark === null || mark >= 0);
+const markIsHere = page.broken !== null && (mark === null || (mark >= 0 && mark < entries.length));
 
 const at = (id) => document.getElementById(id);
 function make(tag, className, text) {
@@ -54,7 +54,7 @@ const count = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`;
 function drawHead() {
   at('title').textContent = page.title;
   const last = entries.length ? entries[entries.length - 1].at_us - entries[0].at_us : 0;
-  at('extent').textContent = `${count(page.of, 'event')} in ${span(last)} of virtual time`;
+  at('extent').textContent = `${count(page.of, 'event')} in ${span(last)} of virtual time${page.broken ? '' : ', nothing broke'}`;
   for (const [name, value] of page.facts) {
     const cell = make('dd');
     cell.append(make('code', '', value));
@@ -89,7 +89,7 @@ function drawBroken(broken) {
   link.addEventListener('click', (event) => { event.preventDefault(); toBroken(); });
   at('broken').append(top, make('p', 'words', broken.words), link);
   at('broken').hidden = false;
-  at('to-broken').textContent = `rule ${broken.rule} at ${ms(broken.at_us)}`;
+  at('to-broken').textContent = `rule ${broken.rule} at ${ms(broken.at_us)} ms`;
   at('to-broken').title = broken.words;
   at('to-broken').hidden = false;
   at('to-broken').addEventListener('click', toBroken);
@@ -99,6 +99,8 @@ function drawBroken(broken) {
 
 const filters = [];
 function drawLanes() {
+  const digits = entries.reduce((most, entry) => Math.max(most, ms(entry.at_us).length), 0);
+  root.style.setProperty('--time', `${Math.max(70, Math.ceil(digits * 7.1) + 24)}px`);
   for (const lane of lanes) {
     const head = make('span', `lane lane-${lane.lane}`, lane.heading);
     head.title = lane.meaning;
@@ -160,7 +162,9 @@ function drawEvents() {
     const { rule, words, oracle, at_us } = page.broken;
     const label = make('span', 'label', `rule ${rule} broken: ${words}`);
     label.title = `${oracle}: ${words}`;
-    markRow.append(make('span', 'at', ms(at_us)), label);
+    // The event it was seen at has said the time already, unless it was seen later.
+    if (mark === null || at_us !== entries[mark].at_us) markRow.append(make('span', 'at', ms(at_us)));
+    markRow.append(label);
     if (!blocks.length) blocks.push(make('li', 'block'));
     const place = mark === null ? 0 : Math.floor(mark / BLOCK);
     blocks[place].append(markRow);
@@ -209,7 +213,7 @@ function layOut() {
     block.style.height = `${y - top}px`;
     block.style.containIntrinsicSize = `auto ${y - top}px`;
   });
-  at('nothing').hidden = shown.length > 0;
+  at('nothing').hidden = shown.length > 0 || entries.length === 0;
   at('count').textContent = shown.length === entries.length ? count(entries.length, 'event') : `${shown.length} of ${count(entries.length, 'event')}`;
 }
 function putFold(block, top, quiet, hidden) {
@@ -238,6 +242,7 @@ function refilter() {
   const anchor = current !== null && middles[current] !== undefined ? middles[current] - scrollY : null;
   placeLanes();
   layOut();
+  ticks = null;
   // What was looked at stays where it was.
   if (anchor !== null && middles[current] !== undefined && scrollY > runTop()) scrollTo(0, middles[current] - anchor);
   keepReachable();
@@ -256,7 +261,7 @@ let drawing = false;
 function requestDraw() {
   if (drawing) return;
   drawing = true;
-  requestAnimationFrame(() => { drawing = false; drawLinks(); });
+  requestAnimationFrame(() => { drawing = false; drawLinks(); drawOverview(); });
 }
 const runTop = () => at('run').getBoundingClientRect().top + scrollY;
 function drawLinks() {
@@ -304,6 +309,63 @@ function drawLinks() {
   }));
 }
 
+// ---- The whole run, small: what is where, where it broke, and what part is in sight.
+
+// The ticks are drawn once for a layout and a choice; scrolling moves the frame over them.
+let ticks = null;
+function drawOverview() {
+  const canvas = at('overview'), scale = devicePixelRatio || 1;
+  const width = Math.round(canvas.clientWidth * scale), height = Math.round(canvas.clientHeight * scale);
+  if (!width || !height) return;
+  if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; ticks = null; }
+  const colors = getComputedStyle(root), color = (name) => colors.getPropertyValue(name).trim();
+  const paint = canvas.getContext('2d'), reach = overviewReach();
+  ticks ??= drawTicks(width, height, scale, reach, color);
+  paint.clearRect(0, 0, width, height);
+  paint.drawImage(ticks, 0, 0);
+  const top = (scrollY + at('tools').offsetHeight + at('lanes').offsetHeight - runTop()) / reach * height;
+  paint.globalAlpha = .13;
+  paint.fillStyle = color('--ink');
+  paint.fillRect(0, top, width, innerHeight / reach * height);
+  paint.globalAlpha = 1;
+}
+// A short run is not stretched: a row of it is at most a few pixels.
+const overviewReach = () => Math.max(at('events').clientHeight, at('overview').clientHeight * 4);
+function drawTicks(width, height, scale, reach, color) {
+  const canvas = document.createElement('canvas');
+  canvas.width = width; canvas.height = height;
+  const paint = canvas.getContext('2d'), thick = Math.max(scale, ROW * .6 / reach * height);
+  const colors = Object.fromEntries(lanes.map((lane) => [lane.lane, color(`--${lane.lane}`)]));
+  const link = pinned ? entries[current].link : undefined;
+  for (const place of shown) {
+    const { lane, link: own } = entries[place];
+    paint.globalAlpha = link === undefined || own === link ? .9 : .2;
+    paint.fillStyle = colors[lane];
+    const x = 5 * scale + (width - 10 * scale) * laneOf[lane].share;
+    paint.fillRect(Math.round(x - 2 * scale), Math.round(middles[place] / reach * height - thick / 2), 4 * scale, thick);
+  }
+  paint.globalAlpha = 1;
+  if (markRow) {
+    const y = (markRow.parentNode.offsetTop + parseFloat(markRow.style.top) + MARK / 2) / reach * height;
+    paint.fillStyle = color('--red');
+    paint.fillRect(0, Math.round(y - scale), width, 2 * scale);
+    paint.beginPath();
+    paint.moveTo(0, y - 5 * scale); paint.lineTo(6 * scale, y); paint.lineTo(0, y + 5 * scale);
+    paint.fill();
+  }
+  return canvas;
+}
+function listenOverview() {
+  const canvas = at('overview');
+  const go = (event) => {
+    const share = (event.clientY - canvas.getBoundingClientRect().top) / canvas.clientHeight;
+    scrollTo(0, runTop() + share * overviewReach() - innerHeight * .42);
+  };
+  canvas.addEventListener('pointerdown', (event) => { canvas.setPointerCapture(event.pointerId); go(event); });
+  canvas.addEventListener('pointermove', (event) => { if (event.buttons & 1) go(event); });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { ticks = null; requestDraw(); });
+}
+
 // ---- The event that is looked at.
 
 let current = null, pinned = false, reachable = null, same = [];
@@ -316,6 +378,7 @@ entries.forEach((entry, place) => {
 function look(place, pin) {
   if (current !== null) rows[current].row.classList.remove('current');
   for (const other of same) rows[other].row.classList.remove('same');
+  if (pinned || pin) ticks = null;
   current = place; pinned = place !== null && pin;
   same = place === null || entries[place].link === undefined ? [] : causes.get(entries[place].link);
   for (const other of same) rows[other].row.classList.add('same');
@@ -371,6 +434,18 @@ function drawPanel() {
   if (same.length > 1) parts.push(...cause(entry.link));
   panel.replaceChildren(...parts);
 }
+// While one event is pinned, what is pointed at is measured from it.
+function measure(place) {
+  const panel = at('panel'), old = panel.querySelector('.measure');
+  if (old) old.remove();
+  if (place === current) return;
+  const { lane, kind, words, at_us } = entries[place], apart = at_us - entries[current].at_us;
+  const line = make('p', 'measure');
+  line.append(
+    make('b', '', `${apart < 0 ? '-' : '+'}${ms(Math.abs(apart))} ms`), ` from here: ${laneOf[lane].heading}, ${kind} ${words}`,
+  );
+  panel.insertBefore(line, panel.firstChild.nextSibling);
+}
 function help() {
   const keys = make('dl', 'keys');
   const tell = (key, what) => keys.append(make('dt', '', key), make('dd', '', what));
@@ -379,6 +454,7 @@ function help() {
   tell('Enter', 'pin and unpin; Esc unpins');
   tell('/', 'find; #3 finds the events of cause 3');
   if (page.broken) tell('b', 'where it broke');
+  tell('pinned', 'pointing at another event measures the time between');
   return [make('p', 'words', 'Point at an event to see the row or frame, whole.'), keys];
 }
 function detail(text) {
@@ -474,7 +550,8 @@ const placeAt = (target) => {
 function listen() {
   at('events').addEventListener('mouseover', (event) => {
     const place = placeAt(event.target);
-    if (place !== null && !pinned && place !== current) look(place, false);
+    if (place === null) return;
+    if (pinned) measure(place); else if (place !== current) look(place, false);
   });
   at('events').addEventListener('focusin', (event) => {
     const place = placeAt(event.target);
@@ -526,7 +603,10 @@ drawLanes();
 drawEvents();
 at('page').hidden = false;
 listen();
+listenOverview();
 recall();
 if (current === null) look(null, false);
+drawLinks();
+drawOverview();
 root.dataset.ready = `${entries.length} events`;
 })();
