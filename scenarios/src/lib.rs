@@ -11,7 +11,6 @@ compile_error!(
      working directory replaces it"
 );
 
-mod agent_body;
 mod builtin;
 pub mod canonical;
 mod check;

@@ -11,9 +11,9 @@ use moored_sim::kernel::{self, Ended, KernelKind, RunOptions, SharedKernel};
 use moored_sim::trace::Keep;
 use moored_sim::{SimPlatform, World, WorldOptions};
 
-use crate::agent_body::{PROGRAM, programs};
 use crate::document::{AgentSource, Document};
 use crate::stage::{PlayError, Played, Stage, play};
+use moored_sim::agent::{PROGRAM, programs};
 
 /// How long a commit of the simulated store takes at most, beyond a millisecond.
 const COMMIT_US_MAX: u64 = 8_000;
