@@ -28,7 +28,7 @@ struct Begin {
 }
 
 impl Begin {
-    fn new(&self) -> Rig {
+    fn fresh(&self) -> Rig {
         let mut rig = Rig::new();
         rig.session.policy = self.policy.clone();
         rig.checks = self.checks;
@@ -37,7 +37,7 @@ impl Begin {
 
     /// The agent has the prompt, whose frame is not taken yet.
     fn working(&self) -> Rig {
-        let mut rig = self.new();
+        let mut rig = self.fresh();
         rig.send("m1", "hello");
         rig.handshake();
         rig
@@ -115,7 +115,7 @@ fn cancelled() -> Value {
 #[test]
 fn a_start_that_is_hasty_or_forgetful_shows() {
     let spawned = told(PlantedBug::SpawnBeforeReservation, |begin| {
-        let mut rig = begin.new();
+        let mut rig = begin.fresh();
         rig.commits = false;
         rig.send("m1", "hello");
         rig.commit_one();
@@ -451,7 +451,7 @@ fn a_message_goes_or_counts_before_it_may() {
         told(PlantedBug::ActBeforePersist, |begin| calls(&begin.dispatching(), "session/prompt"));
     assert_eq!(prompted, [0, 1]);
     let answered = told(PlantedBug::AnswerBeforeDurable, |begin| {
-        let mut rig = begin.new();
+        let mut rig = begin.fresh();
         rig.commits = false;
         let call = rig.send("m1", "hello");
         let answered = rig.answers.contains_key(&call);
