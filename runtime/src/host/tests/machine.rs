@@ -196,6 +196,54 @@ fn a_stop_asked_again_never_stops_again() {
     assert_eq!(story.reply(late), stopped(false));
 }
 
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn a_planted_bug_lets_a_stop_that_is_asked_again_stop_again() {
+    use crate::session::Policy;
+    let sound = Policy::default();
+    let planted = Policy::default().planting(PlantedBug::RunAStopAgain);
+    for (policy, runs_again) in [(sound, false), (planted, true)] {
+        let mut story = Story::with_session("s");
+        story.host = story.host.planting(&policy);
+        let first = story.ask(1, "s", stop());
+        story.delivered();
+        story.answer(first, stopped(true));
+        story.reply(first);
+        story.ask(1, "s", stop());
+        let effect = story.host.poll_effect();
+        assert_eq!(matches!(effect, Some(HostEffect::Deliver { .. })), runs_again);
+    }
+}
+
+#[test]
+fn what_the_host_meets_has_a_mark() {
+    let mut story = Story::with_session("s");
+    let first = story.ask(1, "s", send("hi"));
+    story.delivered();
+    assert!(story.host.met().is_empty());
+    story.ask(1, "s", send("hi"));
+    story.answer(first, accepted());
+    story.ask(1, "s", send("hi"));
+    story.ask(1, "s", send("ho"));
+    let told = CallContext { fingerprint: Some("other".to_owned()), ..context(2) };
+    story.ask_with(told, "s", send("hi"));
+    story.ask(3, "t", send("hi"));
+    story.host.quit();
+    story.ask(4, "s", send("hi"));
+    let met: Vec<_> = story.host.met().iter().collect();
+    assert_eq!(
+        met,
+        [
+            CoverageMark::OperationReplayed,
+            CoverageMark::OperationJoined,
+            CoverageMark::OperationConflicted,
+            CoverageMark::DigestMismatched,
+            CoverageMark::CallWhileQuitting,
+            CoverageMark::CallToNobody,
+        ]
+    );
+}
+
 #[test]
 fn a_stop_that_finds_no_room_in_the_ledger_runs_without_a_row() {
     let mut story = Story::with_session("s");
