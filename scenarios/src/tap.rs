@@ -1,5 +1,6 @@
 //! A tap on the wire: what the host wrote to its agents and read from them, whatever platform is under it.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -138,7 +139,7 @@ impl Platform for TappedPlatform {
         self.inner.entropy()
     }
 
-    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
+    fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
     }
 }

@@ -289,7 +289,7 @@ impl SessionTask {
     fn carry_out(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
             let (id, detail) = (&self.id, &effect);
-            self.around.platform.event("effect", &|| format!("{id} {detail}"));
+            self.around.platform.event("effect", format_args!("{id} {detail}"));
             self.perform(effect);
         }
         self.met.tell(self.around.platform.as_ref(), self.session.met());

@@ -18,6 +18,7 @@ pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};
 pub use time::{Elapsed, Moment, Mono, sleep_ms, timeout};
 pub use watched::Watched;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub trait Platform: Send + Sync + 'static {
     fn entropy(&self) -> [u8; 16];
 
     /// An observation point: free in production, the trace in simulation.
-    fn event(&self, _what: &'static str, _detail: &dyn Fn() -> String) {}
+    fn event(&self, _what: &'static str, _detail: fmt::Arguments<'_>) {}
 
     /// A rare branch of a rule was met: told once by each machine, free in production.
     fn met(&self, _mark: CoverageMark) {}

@@ -1,5 +1,6 @@
 //! A host's platform with the witness at its seams: the children it asks for, and what it writes to them.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,18 +69,18 @@ impl Platform for SeenPlatform {
         self.inner.entropy()
     }
 
-    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
+    fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
         if what == SESSION_FAILED {
             let violation = Violation {
                 oracle: "own-faults".into(),
                 rule: "5.3.8".into(),
-                words: detail(),
+                words: detail.to_string(),
                 at: self.inner.now(),
             };
             self.witness.accuse(violation);
         } else if self.witness.keeps() {
-            self.witness.see(&Seen::Did { host: self.host, what: &detail() });
+            self.witness.see(&Seen::Did { host: self.host, what: &detail.to_string() });
         }
     }
 

@@ -8,6 +8,7 @@ use moored::platform::{Raced, race};
 use moored::status::Status;
 
 use super::Stage;
+use super::clients::Clients;
 use super::people::People;
 use crate::marks::WorldMark;
 use crate::oracles::{Rest, RestingSession, Violation};
@@ -88,31 +89,12 @@ impl Settling<'_> {
 
     /// Resolves to `false` if it does not hold within its time.
     async fn within(&self, ms: u64, holds: impl Fn() -> bool) -> bool {
-        let until = self.stage.kernel.now().plus_ms(ms);
-        loop {
-            let changes = self.stage.clients.changes();
-            if holds() || self.stage.witness.is_broken() {
-                return true;
-            }
-            if self.stage.kernel.now() >= until {
-                return false;
-            }
-            let late = self.stage.kernel.sleep_until(until);
-            if let Raced::Second(()) = race(self.stage.clients.change(changes), late).await {
-                continue;
-            }
-        }
+        let over = || holds() || self.stage.witness.is_broken();
+        self.stage.clients.within(&self.stage.kernel, ms, over).await
     }
 
     fn is_at_rest(&self, session: &SessionId) -> bool {
-        let timeline = self.stage.clients.timeline(0, session);
-        let summary = self.stage.clients.summary(0, session);
-        let busy = timeline
-            .submissions()
-            .iter()
-            .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
-        let status = summary.as_ref().and_then(|s| s.status);
-        !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&timeline)
+        is_at_rest(&self.stage.clients, session)
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
@@ -313,6 +295,18 @@ impl Settling<'_> {
 /// Names under which a message may be refused though the faults are over: each says that a person has to act.
 const REFUSED_BY: &[&str] =
     &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
+
+/// Nothing runs, nothing waits, nobody is asked, as far as the person's own client knows.
+pub(super) fn is_at_rest(clients: &Clients, session: &SessionId) -> bool {
+    let timeline = clients.timeline(0, session);
+    let summary = clients.summary(0, session);
+    let busy = timeline
+        .submissions()
+        .iter()
+        .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
+    let status = summary.as_ref().and_then(|s| s.status);
+    !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&timeline)
+}
 
 fn runs(timeline: &Timeline) -> bool {
     let running =
