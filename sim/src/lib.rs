@@ -27,6 +27,7 @@ pub mod agent;
 pub mod conformance;
 pub mod draws;
 pub mod explore;
+pub mod generate;
 pub mod kernel;
 pub mod marks;
 pub mod oracles;
