@@ -1,7 +1,8 @@
 //! What the generator's scenarios meet: how often each feature is on, which coverage marks are reached and how soon, what
 //! fails, and how fast it goes.
 //!
-//! `cargo run --release -p moored-sim --example coverage -- [FIRST..]END [explore] [features]`
+//! `cargo run --release -p moored-sim --example coverage -- [FIRST..]END [explore] [features]`, or `show SEED` for what
+//! one seed makes and how it goes.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -142,8 +143,25 @@ impl Tally {
     }
 }
 
+fn show(seed: u64) {
+    let scenario = generate::generate(seed);
+    println!("{}", scenario.to_text());
+    let playing = Playing { timeline: true, ..Playing::default() };
+    let run = play(&scenario, &playing).expect("the generator knows this build");
+    for entry in &run.entries {
+        let (at, lane) = (entry.at.0, format!("{:?}", entry.lane));
+        println!("{:>10}.{:03} {lane:8} {} {}", at / 1_000, at % 1_000, entry.kind, entry.words);
+    }
+    println!("{:?}", run.violation);
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, seed, ..] = arguments.as_slice()
+        && first == "show"
+    {
+        return show(seed.parse().expect("a seed is a number"));
+    }
     let range = arguments.first().map_or("2000", String::as_str);
     let (first, end) = range.split_once("..").unwrap_or(("0", range));
     let first: u64 = first.parse().expect("a range is FIRST..END");

@@ -46,6 +46,9 @@ fn facts(dice: &mut Dice, on: Features) -> AgentFacts {
         let sessions = if resume { json!({ "resume": {} }) } else { json!({}) };
         facts.capabilities = json!({ "loadSession": load, "sessionCapabilities": sessions });
     }
+    if on.has(Feature::OtherRelease) && dice.in_16(12) {
+        facts.version = dice.pick(&["0.9.9", "1.0.0-beta.1", "next"]).to_owned();
+    }
     if on.has(Feature::OtherVersion) && dice.in_16(10) {
         facts.protocol_version = match dice.below(3) {
             0 => json!(2),

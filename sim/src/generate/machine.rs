@@ -98,7 +98,7 @@ fn definition(dice: &mut Dice, on: Features) -> Map<String, Value> {
         fields.insert("eof_grace_ms".to_owned(), json!(dice.magnitude(1_500, 8_000)));
     }
     if on.has(Feature::OtherRelease) {
-        fields.insert("versions".to_owned(), json!({ "from": "2.0.0" }));
+        fields.insert("versions".to_owned(), json!({ "from": "1.0.0" }));
     }
     fields
 }

@@ -6,7 +6,9 @@ use super::Shape;
 use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use super::when::{self, Moment};
-use crate::scenario::{Act, Action, ClientAct, EventKind as Kind, NamedTurn, Options, Trigger};
+use crate::scenario::{
+    Act, Action, Changed, ClientAct, Delay, EventKind as Kind, NamedTurn, Options, Trigger,
+};
 
 /// What the generator planned to be said.
 pub(super) struct Plan {
@@ -75,15 +77,9 @@ const STOP_AGAIN: &[Moment] = &[
     (Kind::UnitStored, 12, 3),
 ];
 
-/// When a question is answered.
-const ANSWER: &[Moment] = &[
-    (Kind::PermissionRaised, 2, 12),
-    (Kind::AgentAsked, 2, 2),
-    (Kind::CancelWritten, 1, 1),
-    (Kind::ClientFed, 8, 2),
-    (Kind::CallMade, 4, 2),
-    (Kind::UnitSubmitted, 10, 1),
-];
+/// When a question is answered. A person cannot answer what the own client does not show yet.
+const ANSWER: &[Moment] =
+    &[(Kind::PermissionRaised, 2, 8), (Kind::StatusSeen, 6, 2), (Kind::ClientFed, 8, 2)];
 
 struct Planner<'a> {
     dice: Dice,
@@ -182,7 +178,10 @@ impl Planner<'_> {
             return;
         }
         for _ in 0..self.dice.from_to(0, 3) {
-            let (when, session) = (when::at(&mut self.dice, ANSWER), self.session());
+            let (mut when, session) = (when::at(&mut self.dice, ANSWER), self.session());
+            if when.event == Some(Kind::PermissionRaised) && !self.dice.in_16(2) {
+                when.then = Delay::Us(self.dice.magnitude(3_000, 4_000_000));
+            }
             let option = self.dice.in_16(12).then(|| self.dice.below(4));
             let option = option.and_then(|n| usize::try_from(n).ok());
             self.push(when, Act::Answer { session, option });
@@ -195,7 +194,17 @@ impl Planner<'_> {
             for _ in 0..self.dice.from_to(1, 2) {
                 let when = when::at(&mut self.dice, when::ANY);
                 let call = usize::try_from(self.dice.below(4)).unwrap_or(0);
-                self.push(when, Act::Again { call });
+                let changed = match self.dice.in_16(10) {
+                    true => Changed::Nothing,
+                    false => self.dice.pick(&[
+                        Changed::Call,
+                        Changed::Call,
+                        Changed::Digest,
+                        Changed::Fence,
+                        Changed::Time,
+                    ]),
+                };
+                self.push(when, Act::Again { call, changed });
             }
         }
         for (feature, text) in

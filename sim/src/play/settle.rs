@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use moored::ids::{MessageId, SessionId};
-use moored::journal::{ItemBody, Outcome, Snapshot, SubmissionState, Timeline, TurnState};
+use moored::journal::{
+    Fold, ItemBody, Outcome, Snapshot, SubmissionState, SubmissionView, Timeline, Touched,
+    TurnState,
+};
 use moored::platform::{Raced, race};
 use moored::status::Status;
 
@@ -107,12 +110,16 @@ impl Settling<'_> {
     fn is_at_rest(&self, session: &SessionId) -> bool {
         let timeline = self.stage.clients.timeline(0, session);
         let summary = self.stage.clients.summary(0, session);
-        let busy = timeline
-            .submissions()
-            .iter()
-            .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
         let status = summary.as_ref().and_then(|s| s.status);
-        !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&timeline)
+        !is_busy(&timeline) && !matches!(status, Some(Status::Working | Status::Attention))
+    }
+
+    /// Nothing is under way but the question whether an agent whose end nobody can prove any more has taken a message:
+    /// that reads as working until the end is proven (rules 1.8.8, 4.2.2).
+    fn waits_for_proof(&self, session: &SessionId) -> bool {
+        let timeline = self.stage.clients.timeline(0, session);
+        let unknown = |s: &SubmissionView| s.state == SubmissionState::Unknown;
+        !is_busy(&timeline) && timeline.submissions().iter().any(|s| unknown(s))
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
@@ -122,7 +129,9 @@ impl Settling<'_> {
         }
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
         self.people.act(&Act::Stop { session: index, turn: NamedTurn::None }).await;
-        if self.within(REST_MS_MAX, || self.is_at_rest(session)).await {
+        if self.within(REST_MS_MAX, || self.is_at_rest(session)).await
+            || self.waits_for_proof(session)
+        {
             return Ok(());
         }
         let summary = self.stage.clients.summary(0, session);
@@ -142,22 +151,28 @@ impl Settling<'_> {
         }
     }
 
-    /// Every host is ended as an embedder ends it, and one is opened again. What was at rest reads the same.
+    /// Every host is ended as an embedder ends it, and one is opened again. What it left reads the same.
     async fn restart(&self) -> Settled {
-        let before = self.snapshots().await;
         self.end_hosts().await?;
+        let left: Vec<_> = self.stage.sessions.iter().map(|id| self.on_disk(id)).collect();
         if self.stage.hosts.open().await.is_none() {
             return Err(self.broken("a-host-opens", "6.11", "no host opens again".to_owned()));
         }
         let after = self.snapshots().await;
-        for (session, (before, after)) in
-            self.stage.sessions.iter().zip(before.iter().zip(after.iter()))
-        {
-            if let (Some(before), Some(after)) = (before, after) {
+        for (session, (before, after)) in self.stage.sessions.iter().zip(left.iter().zip(&after)) {
+            if let Some(after) = after {
                 self.reads_the_same(session, before, after)?;
             }
         }
         Ok(())
+    }
+
+    fn on_disk(&self, session: &SessionId) -> Snapshot {
+        let mut fold = Fold::new();
+        for row in &self.stage.hosts.disk.rows(session).rows {
+            fold.apply(row, &mut Touched::unheard());
+        }
+        fold.snapshot()
     }
 
     fn reads_the_same(&self, session: &SessionId, before: &Snapshot, after: &Snapshot) -> Settled {
@@ -165,7 +180,13 @@ impl Settling<'_> {
         if same {
             return Ok(());
         }
-        let words = format!("{session} was at rest and reads differently after a restart");
+        let items = before.items.iter().zip(&after.items).find(|(b, a)| b != a);
+        let submissions = before.submissions.iter().zip(&after.submissions).find(|(b, a)| b != a);
+        let words = format!(
+            "{session} was at rest and reads differently after a restart: {items:?} {submissions:?}, {} and {} items",
+            before.items.len(),
+            after.items.len(),
+        );
         Err(self.broken("a-restart-changes-nothing-at-rest", "6.11.2", words))
     }
 
@@ -216,7 +237,8 @@ impl Settling<'_> {
                         | SubmissionState::Unknown
                 )
             );
-            refused().is_some() || (settled && self.is_at_rest(session))
+            refused().is_some()
+                || (settled && (self.is_at_rest(session) || self.waits_for_proof(session)))
         };
         if !self.within(REST_MS_MAX, over).await {
             let words = format!("a message sent after the heal is {:?} for ever", state());
@@ -314,10 +336,15 @@ impl Settling<'_> {
 const REFUSED_BY: &[&str] =
     &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
 
-fn runs(timeline: &Timeline) -> bool {
+/// A message is under way, or a turn runs.
+fn is_busy(timeline: &Timeline) -> bool {
+    let under_way = |s: &SubmissionView| {
+        matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver)
+    };
     let running =
         |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state == TurnState::Running);
-    timeline.items().iter().any(|item| running(&item.body))
+    timeline.submissions().iter().any(|s| under_way(s))
+        || timeline.items().iter().any(|item| running(&item.body))
 }
 
 fn last_turn(timeline: &Timeline) -> Option<Outcome> {
