@@ -114,17 +114,29 @@ impl Settling<'_> {
         !is_busy(&timeline) && !matches!(status, Some(Status::Working | Status::Attention))
     }
 
-    /// Nothing is under way but the question whether an agent whose end nobody can prove any more has taken a message:
-    /// that reads as working until the end is proven (rules 1.8.8, 4.2.2).
+    /// Its agent's end can no longer be proven to the host: what ran reads as running, and a message whose fate is not
+    /// known as working, until a later host restores the session (rules 1.8.8, 4.2.2; table 3.12).
     fn waits_for_proof(&self, session: &SessionId) -> bool {
+        let host = self.stage.hosts.current().map(|current| current.no);
+        let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
         let timeline = self.stage.clients.timeline(0, session);
-        let unknown = |s: &SubmissionView| s.state == SubmissionState::Unknown;
-        !is_busy(&timeline) && timeline.submissions().iter().any(|s| unknown(s))
+        !timeline.submissions().iter().any(|s| queued(s))
+            && self.stage.witness.facts().is_unprovable(session, host)
+    }
+
+    /// It is closed: no client is told of it any more, and the journal has the last word.
+    fn is_over(&self, session: &SessionId) -> bool {
+        let timeline = read(&self.on_disk(session));
+        self.stage.clients.summary(0, session).is_none_or(|s| s.status.is_none())
+            && !is_busy(&timeline)
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
         let session = &self.stage.sessions[index];
         if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
+            return Ok(());
+        }
+        if self.is_over(session) {
             return Ok(());
         }
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
@@ -160,7 +172,7 @@ impl Settling<'_> {
         }
         let after = self.snapshots().await;
         for (session, (before, after)) in self.stage.sessions.iter().zip(left.iter().zip(&after)) {
-            if let Some(after) = after {
+            if let (Some(after), false) = (after, is_busy(&read(before))) {
                 self.reads_the_same(session, before, after)?;
             }
         }
@@ -335,6 +347,12 @@ impl Settling<'_> {
 /// Names under which a message may be refused though the faults are over: each says that a person has to act.
 const REFUSED_BY: &[&str] =
     &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
+
+fn read(snapshot: &Snapshot) -> Timeline {
+    let mut timeline = Timeline::default();
+    timeline.apply_snapshot(snapshot.clone());
+    timeline
+}
 
 /// A message is under way, or a turn runs.
 fn is_busy(timeline: &Timeline) -> bool {
