@@ -12,7 +12,7 @@ use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{EpochId, Fence, OperationId, SessionId};
 use crate::planted::PlantedBug;
 use crate::platform::Moment;
-use crate::session::record::{Lease, SessionRecord};
+use crate::session::record::{Claim, Lease, SessionRecord};
 use crate::session::{Answer, CallId, Operation};
 use crate::store::{LedgerOutcome, StoreImage};
 
@@ -135,8 +135,11 @@ impl HostMachine {
         let mut sessions: BTreeMap<_, _> =
             image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
         sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
-        let open = image.records.into_iter().filter(|record| !record.closed).collect();
-        (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
+        // One whose host died while it was being closed still has its turn to end and its child to answer for (rules
+        // 6.11.2, 7.9.1); with nothing left of it, it is over.
+        let is_unsettled = |r: &SessionRecord| !r.closed || r.lease.claim != Claim::Released;
+        let unsettled = image.records.into_iter().filter(is_unsettled).collect();
+        (Self { sessions, sessions_max, ledger, ..Self::default() }, unsettled)
     }
 
     /// The same with the rule broken that `policy` breaks on purpose.

@@ -271,7 +271,7 @@ impl Hosts {
     /// Asks the newest host to end, and waits for it. `None` when there is none; else whether it ended in its time.
     pub(super) async fn end(&self) -> Option<bool> {
         let (no, host) = self.lock().last().and_then(|p| Some((p.no, p.host.clone()?)))?;
-        self.forget(no);
+        // Persons and clients go on to talk to it until it has ended.
         let ended = {
             let late = self.world.kernel().sleep_us(END_MS_MAX * 1_000);
             match moored::platform::race(host.shutdown(), late).await {
@@ -279,6 +279,7 @@ impl Hosts {
                 moored::platform::Raced::Second(()) => None,
             }
         };
+        self.forget(no);
         // It may have been killed meanwhile.
         let process = self.take(no)?;
         if let Some(ended) = &ended {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use moored::driver::WatchFrame;
 use moored::ids::{MessageId, SessionId};
-use moored::platform::{Exit, Mono, ProcessIdentity};
+use moored::platform::{Exit, Mono, ProcessIdentity, Report};
 use moored::status::StatusFrame;
 
 use super::line::Shape;
@@ -29,6 +29,10 @@ pub struct Child {
     pub living: BTreeSet<ProcessIdentity>,
     /// How its root ended.
     pub exit: Option<Exit>,
+    /// Its host was told of that end.
+    pub told: bool,
+    /// Its host was told that nobody is left who could prove its end.
+    pub lost: bool,
     /// Ids of prompts it has read and not answered.
     pub prompts: BTreeSet<String>,
 }
@@ -69,6 +73,13 @@ impl Facts {
         self.newest_living().is_some()
     }
 
+    /// Whether the end of a session's newest child can no longer be proven to `host`: its supervisor was lost, or it is
+    /// another host's.
+    pub fn is_unprovable(&self, session: &SessionId, host: Option<HostNo>) -> bool {
+        let newest = self.children.iter().rev().find(|child| child.session == *session);
+        newest.is_some_and(|child| !child.told && (child.lost || Some(child.host) != host))
+    }
+
     pub(super) fn learn(&mut self, seen: &Seen<'_>) {
         match seen {
             Seen::Spawning { child, host, session, token } => {
@@ -82,6 +93,8 @@ impl Facts {
                     supervisor: None,
                     living: BTreeSet::new(),
                     exit: None,
+                    told: false,
+                    lost: false,
                     prompts: BTreeSet::new(),
                 });
             }
@@ -109,6 +122,11 @@ impl Facts {
                 if let (Some(child), Some(id)) = (self.children.get_mut(*child), line.id) {
                     child.prompts.insert(id.to_owned());
                 }
+            }
+            Seen::Reported { child, report } => {
+                let Some(child) = self.children.get_mut(*child) else { return };
+                child.told |= matches!(report, Report::Exited { .. });
+                child.lost |= **report == Report::SupervisorLost;
             }
             Seen::HostOpened { host } => {
                 self.hosts.insert(*host);

@@ -378,6 +378,21 @@ fn a_quitting_host_takes_nothing_new_and_still_stops_closes_and_replays() {
 }
 
 #[test]
+fn a_session_that_was_being_closed_when_its_host_died_is_settled_and_takes_no_calls() {
+    let lease = Lease { claim: Claim::Live, ..Lease::default() };
+    let closing = SessionRecord { closed: true, lease, ..record_of(new("s"), "e".into(), NOW) };
+    let image = StoreImage { records: vec![closing.clone()], ..StoreImage::default() };
+    let (host, restored) = HostMachine::restore(image, 8, NOW);
+    assert_eq!(restored, [closing]);
+    let mut story = Story { host, last_call: 0 };
+    let call = story.ask(1, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+    story.host.handle_ended(&"s".into(), SessionEnd::Closed);
+    let call = story.ask(2, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+}
+
+#[test]
 fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     let closed = SessionRecord { closed: true, ..record_of(new("s"), "e".into(), NOW) };
     let open = record_of(new("t"), "e".into(), NOW);
