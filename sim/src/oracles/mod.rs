@@ -3,10 +3,18 @@
 //! Each is a small file that names its rule. It sees every fact the moment it happens, and the whole at rest. It knows
 //! nothing of the library's inside: rows, frames, signals, processes, feeds.
 
+mod at_most_once;
+#[cfg(test)]
+mod kit;
+mod one_live_child;
+mod persist_before_act;
+mod rows;
+mod stale_facts;
+
 use std::borrow::Cow;
 
 use moored::ids::SessionId;
-use moored::journal::{Row, Snapshot, Timeline};
+use moored::journal::{Row, RowFault, Snapshot, Timeline};
 use moored::platform::Mono;
 use moored::status::Summary;
 use serde::{Deserialize, Serialize};
@@ -64,6 +72,8 @@ pub struct RestingSession {
     pub id: SessionId,
     /// Its stored journal.
     pub rows: Vec<Row>,
+    /// Why that is not the whole.
+    pub fault: Option<RowFault>,
     /// What its host says of it before it ends; none if it would not say.
     pub snapshot: Option<Snapshot>,
     /// What each client has of it.
@@ -74,5 +84,10 @@ pub struct RestingSession {
 
 /// All of them, fresh for one run.
 pub fn all() -> Vec<Box<dyn Oracle>> {
-    Vec::new()
+    vec![
+        Box::<one_live_child::OneLiveChild>::default(),
+        Box::<stale_facts::StaleFacts>::default(),
+        Box::<persist_before_act::PersistBeforeAct>::default(),
+        Box::<at_most_once::AtMostOnce>::default(),
+    ]
 }

@@ -69,7 +69,7 @@ impl Facts {
         self.newest_living().is_some()
     }
 
-    pub(super) fn learn(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn learn(&mut self, seen: &Seen<'_>) {
         match seen {
             Seen::Spawning { child, host, session, token } => {
                 debug_assert_eq!(*child, self.children.len(), "children are counted as they come");
