@@ -3,7 +3,7 @@
 
 use moored::journal::SendMode;
 use moored::session::ladder::Profile;
-use moored_fake_agents::personas::{PERSONAS, persona};
+use moored_fake_agents::{PERSONAS, persona};
 use moored_sim::draws::Source;
 use moored_sim::kernel::KernelKind;
 use moored_sim::play::{Playing, Run, play};
@@ -122,10 +122,7 @@ fn plans() -> Vec<(&'static str, Vec<Action>)> {
             vec![
                 send(1, start()),
                 send(2, at(EventKind::PromptRead, 1)),
-                act(
-                    at(EventKind::PromptRead, 1).then(Delay::Us(2_000)),
-                    Act::Close { session: 0 },
-                ),
+                act(at(EventKind::PromptRead, 1).then(Delay::Us(2_000)), Act::Close { session: 0 }),
                 act(at(EventKind::StdinClosed, 1), Act::Close { session: 0 }),
             ],
         ),
@@ -135,17 +132,17 @@ fn plans() -> Vec<(&'static str, Vec<Action>)> {
 /// An agent that asks before it works.
 const ASKER: &str = r#"{ "turns": [{ "steps": [
     { "do": "say", "text": "may I? " },
-    { "do": "permission" },
+    { "do": "tool_call", "id": "call_1" },
+    { "do": "permission", "tool": "call_1" },
     { "do": "say", "text": "thank you" },
-    { "do": "permission" },
+    { "do": "tool_update", "id": "call_1", "status": "completed", "text": "ok" },
+    { "do": "permission", "tool": "call_2" },
     { "do": "reply" }
 ] }] }"#;
 
 fn agents() -> Vec<(&'static str, moored_fake_agents::Script)> {
-    let mut agents: Vec<_> = PERSONAS
-        .iter()
-        .map(|p| (p.name, persona(p.name).expect("it is one")))
-        .collect();
+    let mut agents: Vec<_> =
+        PERSONAS.iter().map(|p| (p.name, persona(p.name).expect("it is one"))).collect();
     agents.push(("asker", ASKER.parse().expect("it is a script")));
     agents
 }
