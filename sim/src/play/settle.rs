@@ -107,6 +107,10 @@ impl Settling<'_> {
     fn is_at_rest(&self, session: &SessionId) -> bool {
         let timeline = self.stage.clients.timeline(0, session);
         let summary = self.stage.clients.summary(0, session);
+        // A closed session has no row, and a host that was opened since tells nothing of it (rule 8.1.9).
+        if summary.is_none() && self.stage.witness.is_closed(session) {
+            return true;
+        }
         let busy = timeline
             .submissions()
             .iter()
@@ -123,6 +127,10 @@ impl Settling<'_> {
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
         self.people.act(&Act::Stop { session: index, turn: NamedTurn::None }).await;
         if self.within(REST_MS_MAX, || self.is_at_rest(session)).await {
+            return Ok(());
+        }
+        // A turn whose child's end cannot be proven stays as it is, and what needs the agent is refused (rules 1.8.8, 3.12).
+        if self.stage.witness.is_unprovable(session) {
             return Ok(());
         }
         let summary = self.stage.clients.summary(0, session);
@@ -216,7 +224,8 @@ impl Settling<'_> {
                         | SubmissionState::Unknown
                 )
             );
-            refused().is_some() || (settled && self.is_at_rest(session))
+            let rests = self.is_at_rest(session) || witness.is_unprovable(session);
+            refused().is_some() || (settled && rests)
         };
         if !self.within(REST_MS_MAX, over).await {
             let words = format!("a message sent after the heal is {:?} for ever", state());

@@ -236,6 +236,16 @@ impl Witness {
         self.lock().facts.healed
     }
 
+    /// Whether the end of a session's newest child cannot be proven any more.
+    pub(crate) fn is_unprovable(&self, session: &SessionId) -> bool {
+        self.lock().facts.is_unprovable(session)
+    }
+
+    /// Whether a session is closed on disk.
+    pub(crate) fn is_closed(&self, session: &SessionId) -> bool {
+        self.lock().facts.closed.contains(session)
+    }
+
     /// The published name under which a message was refused, if it was.
     pub(crate) fn was_refused(&self, message: &MessageId) -> Option<String> {
         self.lock().facts.refused.get(message).cloned()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use moored::driver::WatchFrame;
 use moored::ids::{MessageId, SessionId};
-use moored::platform::{Exit, Mono, ProcessIdentity};
+use moored::platform::{Exit, Mono, ProcessIdentity, Report};
 use moored::status::StatusFrame;
 
 use super::line::Shape;
@@ -31,6 +31,8 @@ pub struct Child {
     pub exit: Option<Exit>,
     /// Ids of prompts it has read and not answered.
     pub prompts: BTreeSet<String>,
+    /// Its supervisor was lost before it had proven anything: nobody can prove its end to this host any more.
+    pub lost: bool,
 }
 
 /// What is known so far.
@@ -44,6 +46,8 @@ pub struct Facts {
     pub hosts: BTreeSet<HostNo>,
     /// Messages whose send was refused, and the name it was refused by.
     pub refused: BTreeMap<MessageId, String>,
+    /// Sessions whose stored record says that they are closed.
+    pub closed: BTreeSet<SessionId>,
     /// The faults are over.
     pub healed: bool,
 }
@@ -69,6 +73,12 @@ impl Facts {
         self.newest_living().is_some()
     }
 
+    /// Whether the end of the newest child of a session cannot be proven any more.
+    pub fn is_unprovable(&self, session: &SessionId) -> bool {
+        let newest = self.children.iter().rev().find(|child| child.session == *session);
+        newest.is_some_and(|child| child.lost)
+    }
+
     pub(crate) fn learn(&mut self, seen: &Seen<'_>) {
         match seen {
             Seen::Spawning { child, host, session, token } => {
@@ -83,6 +93,7 @@ impl Facts {
                     living: BTreeSet::new(),
                     exit: None,
                     prompts: BTreeSet::new(),
+                    lost: false,
                 });
             }
             Seen::ProcessStarted { identity, token: Some(token), root, name } => {
@@ -118,6 +129,14 @@ impl Facts {
             }
             Seen::Answered { refused: Some(name), message: Some(message), .. } => {
                 self.refused.insert((*message).clone(), (*name).to_owned());
+            }
+            Seen::Reported { child, report: Report::SupervisorLost } => {
+                if let Some(child) = self.children.get_mut(*child) {
+                    child.lost = true;
+                }
+            }
+            Seen::Stored { unit, .. } if unit.record.as_ref().is_some_and(|c| c.record.closed) => {
+                self.closed.insert(unit.session.clone());
             }
             Seen::Healed => self.healed = true,
             _ => {}
