@@ -329,3 +329,16 @@ pub(super) fn prompt(n: u32) -> String {
         r#"{{"id":{n},"method":"session/prompt","params":{{"prompt":[{{"type":"text","text":"m{n}: hi"}}]}}}}"#
     )
 }
+
+/// What a host says of the session.
+pub(super) fn summary() -> moored::status::Summary {
+    let fold = moored::journal::Fold::new();
+    let record = record(None, false);
+    moored::status::summary(&moored::status::SummaryInput {
+        record: &record,
+        fold: &fold,
+        child: None,
+        storage: None,
+        status_started_at: None,
+    })
+}

@@ -4,12 +4,20 @@
 //! nothing of the library's inside: rows, frames, signals, processes, feeds.
 
 mod at_most_once;
+mod cancellation;
+mod eof_before_force;
+mod fail_closed;
 #[cfg(test)]
 mod kit;
 mod one_live_child;
+mod own_verdict;
 mod persist_before_act;
+mod proof_of_death;
+mod reattach;
 mod rows;
 mod stale_facts;
+mod stopping;
+mod stopping_agent;
 
 use std::borrow::Cow;
 
@@ -89,5 +97,13 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<stale_facts::StaleFacts>::default(),
         Box::<persist_before_act::PersistBeforeAct>::default(),
         Box::<at_most_once::AtMostOnce>::default(),
+        Box::<own_verdict::OwnVerdict>::default(),
+        Box::<cancellation::CancellationIsAPersons>::default(),
+        Box::<proof_of_death::ProofOfDeath>::default(),
+        Box::<eof_before_force::EofBeforeForce>::default(),
+        Box::<stopping::StoppingIsDerived>::default(),
+        Box::<stopping_agent::NothingToAStoppingAgent>::default(),
+        Box::<reattach::ReattachWritesNoRows>::default(),
+        Box::<fail_closed::FailClosed>::default(),
     ]
 }
