@@ -342,3 +342,19 @@ pub(super) fn summary() -> moored::status::Summary {
         status_started_at: None,
     })
 }
+
+/// A process of child 0 that lives at rest.
+pub(super) fn left(pid: u32, name: &str) -> ProcessRow {
+    ProcessRow {
+        identity: process(pid),
+        parent: crate::world::INIT_PID,
+        group: pid,
+        session: pid,
+        name: name.to_owned(),
+        state: crate::world::ProcessState::Running,
+        subreaper: false,
+        reaps_by_itself: false,
+        job: None,
+        token: Some("token0".to_owned()),
+    }
+}

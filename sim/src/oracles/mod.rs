@@ -3,21 +3,32 @@
 //! Each is a small file that names its rule. It sees every fact the moment it happens, and the whole at rest. It knows
 //! nothing of the library's inside: rows, frames, signals, processes, feeds.
 
+mod acknowledged;
 mod at_most_once;
+mod bounded;
+mod cancel_once;
 mod cancellation;
+mod converge;
 mod eof_before_force;
 mod fail_closed;
+mod handshake;
+mod journal_whole;
 #[cfg(test)]
 mod kit;
+mod nothing_left;
 mod one_live_child;
 mod own_verdict;
+mod permission_options;
 mod persist_before_act;
 mod proof_of_death;
 mod reattach;
+mod replies;
 mod rows;
+mod sends_settle;
 mod stale_facts;
 mod stopping;
 mod stopping_agent;
+mod turns_end;
 
 use std::borrow::Cow;
 
@@ -105,5 +116,16 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<stopping_agent::NothingToAStoppingAgent>::default(),
         Box::<reattach::ReattachWritesNoRows>::default(),
         Box::<fail_closed::FailClosed>::default(),
+        Box::<acknowledged::AcknowledgedSurvives>::default(),
+        Box::<sends_settle::SendsSettleOnce>::default(),
+        Box::<turns_end::TurnsEndOnce>::default(),
+        Box::<converge::SubscribersConverge>::default(),
+        Box::<replies::OneReplyARequest>::default(),
+        Box::<bounded::Bounded>::default(),
+        Box::<nothing_left::NothingLeft>::default(),
+        Box::<journal_whole::JournalReadsWhole>::default(),
+        Box::<cancel_once::CancelAtMostOnce>::default(),
+        Box::<permission_options::AnsweredPermissions>::default(),
+        Box::<handshake::HandshakeInOrder>::default(),
     ]
 }
