@@ -316,12 +316,16 @@ impl Settling<'_> {
             .zip(before)
             .zip(clients)
             .zip(summaries)
-            .map(|(((id, snapshot), clients), summary)| RestingSession {
-                id: id.clone(),
-                rows: stage.hosts.disk.rows(id).rows,
-                snapshot,
-                clients,
-                summary,
+            .map(|(((id, snapshot), clients), summary)| {
+                let stored = stage.hosts.disk.rows(id);
+                RestingSession {
+                    id: id.clone(),
+                    rows: stored.rows,
+                    fault: stored.fault,
+                    snapshot,
+                    clients,
+                    summary,
+                }
             })
             .collect();
         let facts = stage.witness.facts();

@@ -80,7 +80,7 @@ impl Facts {
         newest.is_some_and(|child| !child.told && (child.lost || Some(child.host) != host))
     }
 
-    pub(super) fn learn(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn learn(&mut self, seen: &Seen<'_>) {
         match seen {
             Seen::Spawning { child, host, session, token } => {
                 debug_assert_eq!(*child, self.children.len(), "children are counted as they come");
