@@ -97,8 +97,8 @@ fn plans() -> Vec<(&'static str, Vec<Action>)> {
                     at(EventKind::CancelWritten, 1)
                         .then(Delay::Edge { edge: Edge::StopGrace, us: -2_000 }),
                 ),
-                act(at(EventKind::CallMade, 3), Act::Again { call: 0 }),
-                act(at(EventKind::CallMade, 3), Act::Again { call: 1 }),
+                act(at(EventKind::CallMade, 3), Act::Again { call: 0, changed: false }),
+                act(at(EventKind::CallMade, 3), Act::Again { call: 1, changed: false }),
             ],
         ),
         (
