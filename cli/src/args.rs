@@ -58,8 +58,7 @@ pub enum Command {
     /// Try every order of a small alphabet on the pure core, each state once: the first violation comes with the
     /// shortest way to it.
     ///
-    /// Without a name: 2 messages, 2 Stops and 1 crash of the host, until no state is left. Exit status 1 and the way to
-    /// it when something does not hold.
+    /// Without a name: 2 messages, 2 Stops and 1 crash of the host, to 20 steps.
     Explore(Explore),
     /// Print the journal of a session, one line a row, times as offsets from its first row.
     Journal(Journal),
@@ -111,7 +110,7 @@ pub struct Chat {
 pub struct Explore {
     /// A built-in alphabet (`--list` names them) [default: race].
     pub name: Option<String>,
-    /// Go no deeper than this many steps [default: until no state is left].
+    /// Go no deeper than this many steps [default: the alphabet's own; most go on until no state is left].
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
     /// Messages, in place of the alphabet's own number.

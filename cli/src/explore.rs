@@ -22,7 +22,7 @@ use crate::output;
 
 /// The alphabet that is explored when none is named.
 const ALPHABET: &str = "race";
-/// Deeper than any built-in alphabet goes: without `--depth` the exploration ends when nothing is left.
+/// Deeper than any alphabet goes: the exploration ends when nothing is left.
 const DEPTH_MAX: usize = 10_000;
 /// The bar moves so often a second.
 const BAR_HZ: u8 = 5;
@@ -33,8 +33,9 @@ pub fn run(options: &Explore) -> anyhow::Result<Verdict> {
         return list();
     }
     let name = options.name.as_deref().unwrap_or(ALPHABET);
-    let explorer =
-        Explorer { bounds: bounds(name, options)?, depth: options.depth.unwrap_or(DEPTH_MAX) };
+    let alphabet = alphabet(name)?;
+    let depth = options.depth.or(alphabet.depth).unwrap_or(DEPTH_MAX);
+    let explorer = Explorer { bounds: bounds(alphabet, options)?, depth };
     let jobs = options
         .jobs
         .map(usize::from)
@@ -63,13 +64,17 @@ fn list() -> anyhow::Result<Verdict> {
     output::print(&output::table(&rows))
 }
 
-/// The alphabet of that name, with what was typed in place of its own.
-fn bounds(name: &str, options: &Explore) -> anyhow::Result<Bounds> {
-    let named = ALPHABETS.iter().find(|alphabet| alphabet.name == name);
-    let Alphabet { bounds, .. } = named.with_context(|| {
+/// The alphabet of that name.
+fn alphabet(name: &str) -> anyhow::Result<&'static Alphabet> {
+    ALPHABETS.iter().find(|alphabet| alphabet.name == name).with_context(|| {
         let names: Vec<&str> = ALPHABETS.iter().map(|alphabet| alphabet.name).collect();
         format!("there is no alphabet {name}; take one of {}", names.join(", "))
-    })?;
+    })
+}
+
+/// Its bounds, with what was typed in place of its own.
+fn bounds(alphabet: &Alphabet, options: &Explore) -> anyhow::Result<Bounds> {
+    let bounds = alphabet.bounds;
     let bounds = Bounds {
         sends: options.sends.unwrap_or(bounds.sends),
         stops: options.stops.unwrap_or(bounds.stops),
