@@ -27,6 +27,7 @@ pub mod agent;
 pub mod conformance;
 pub mod draws;
 pub mod explore;
+pub mod failure;
 pub mod kernel;
 pub mod marks;
 pub mod oracles;
