@@ -4,10 +4,15 @@ mod args;
 mod chat;
 mod error;
 mod fake_agent;
+mod files;
+mod generate;
 mod journal;
+mod keep;
+mod merge;
 mod output;
 mod play;
 mod ps;
+mod replay;
 mod scenario;
 mod store_dir;
 mod stored;
@@ -45,7 +50,10 @@ fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
         Some(Command::Journal(options)) => journal::run(&options),
         Some(Command::Play(options)) => play::run(&options),
         Some(Command::Ps(options)) => ps::run(&options),
-        Some(Command::Replay(options)) => play::replay(&options),
+        Some(Command::Replay(options)) => replay::run(&options),
         Some(Command::Sweep(options)) => sweep::run(&options),
+        Some(Command::Merge(options)) => merge::run(&options),
+        Some(Command::Keep(options)) => keep::run(&options),
+        Some(Command::Generate(options)) => generate::run(&options),
     }
 }

@@ -26,7 +26,7 @@ mod stand_in {
             when: Trigger::at_start(),
             act: Act::Send { session: 0, message: 1, text, mode: SendMode::AfterTurn },
         });
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             scenario.actions.push(Action {
                 when: Trigger::after(EventKind::PromptRead, 1),
                 act: Act::Stop { session: 0, turn: NamedTurn::None },

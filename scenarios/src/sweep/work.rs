@@ -59,9 +59,9 @@ pub struct Simulator {
 
 impl Player for Simulator {
     fn play(&self, run: &Playable, playing: &Playing) -> Result<Run, String> {
-        let playing =
-            Playing { keep: playing.keep, timeline: playing.timeline, ..self.playing.clone() };
-        run.play(&playing).map_err(|error| error.to_string())
+        let mut how = self.playing.clone();
+        (how.keep, how.timeline) = (playing.keep, playing.timeline);
+        run.play(&how).map_err(|error| error.to_string())
     }
 }
 
