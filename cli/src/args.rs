@@ -1,5 +1,7 @@
 //! What may be typed.
 
+mod prove;
+
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,6 +15,8 @@ use moored_sim::KernelKind;
 use crate::error::Verdict;
 use crate::{output, scenario};
 
+pub use prove::{Generate, Keep, Merge, Replay, ShardAsked, Sweep};
+
 /// What `moored` alone says.
 pub const EXPLANATION: &str = "\
 moored hosts ACP agent sessions over stdio, and gets their whole life right: start, settle, Stop, crash, restart,
@@ -21,7 +25,9 @@ reattach. Every conversation is journaled, and what happens to it is tried under
 Prove it:
   moored sweep                     every scenario over seeds, simulated, on all cores; a table at the end
   moored explore                   every order of a few messages, Stops and a crash, on the pure core
-  moored replay NAME --seed N      one of those runs again, identically
+  moored replay [NAME] --seed N    one of those runs again, identically; or FILE, a failure that was written
+  moored merge FILE...             one report of the parts of a sweep that many machines ran
+  moored keep FILE                 a failure becomes a regression, replayed first from then on
   moored play FILE [--native]      a scenario document, in simulation or with real processes
 
 Talk:
@@ -68,12 +74,23 @@ pub enum Command {
     Play(Play),
     /// List the sessions of a store.
     Ps(Ps),
-    /// Run one scenario under one seed again, identically, and print its rows or its events.
+    /// Run one scenario again, identically, and print its rows, its events or its timeline.
+    ///
+    /// FILE may be a failure that a sweep wrote, a scenario value or a scenario document. Without a name it is what the
+    /// generator makes of the seed.
     Replay(Replay),
     /// The main job: run scenarios under simulation, over seeds, on all cores; print a table and every failure.
     ///
-    /// Without --seeds and --for it goes on for 20 s.
+    /// Without names it sweeps everything: the generator over 10000 seeds, every built-in document over one in a thousand
+    /// of them on each kernel, and the kept failures first. Such a full sweep also fails when a coverage mark was never
+    /// met; a narrowed one only reports that.
     Sweep(Sweep),
+    /// Make one report of the parts that `moored sweep --shard I/N --report FILE` wrote.
+    Merge(Merge),
+    /// Make a failure a regression, which `moored sweep` and `cargo test` replay first from then on.
+    Keep(Keep),
+    /// Print the scenario that the generator makes of a seed.
+    Generate(Generate),
 }
 
 /// Options of `moored chat`.
@@ -189,48 +206,6 @@ pub struct Play {
     pub json: bool,
 }
 
-/// Options of `moored replay`.
-#[derive(Debug, Args)]
-pub struct Replay {
-    /// A scenario document, or the name of a built-in one.
-    #[arg(value_name = "FILE|NAME")]
-    pub scenario: String,
-    /// Which of the possible runs.
-    #[arg(long, value_name = "N")]
-    pub seed: u64,
-    /// What the simulation stands on.
-    #[arg(long, value_name = "KERNEL", value_parser = scenario::kernel)]
-    pub kernel: Option<KernelKind>,
-    /// Print each event of the simulated world instead of the journal's rows.
-    #[arg(long)]
-    pub trace: bool,
-    /// Print one JSON document.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Options of `moored sweep`.
-#[derive(Debug, Args)]
-pub struct Sweep {
-    /// Scenarios by name or file [default: all built-in ones].
-    pub names: Vec<String>,
-    /// Seeds of each scenario on each kernel, B not included; a single number is 0..B.
-    #[arg(long, value_name = "A..B", value_parser = seeds)]
-    pub seeds: Option<Range<u64>>,
-    /// Threads [default: one a core].
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
-    /// End after this time: `30s`, `5m`, `500ms`.
-    #[arg(long = "for", value_name = "TIME", value_parser = time_ms)]
-    pub time_ms: Option<u64>,
-    /// Only this kernel.
-    #[arg(long, value_name = "KERNEL", value_parser = scenario::kernel)]
-    pub kernel: Option<KernelKind>,
-    /// Print one JSON document.
-    #[arg(long)]
-    pub json: bool,
-}
-
 fn named_value(typed: &str) -> Result<(String, String), String> {
     let named = typed.split_once('=').filter(|(name, _)| !name.is_empty());
     let (name, value) = named.ok_or_else(|| "give it as NAME=VALUE".to_owned())?;
@@ -259,14 +234,15 @@ fn time_ms(typed: &str) -> Result<u64, String> {
     ms.filter(|ms| *ms > 0).ok_or_else(|| "give a time as in 30s, 5m or 500ms".to_owned())
 }
 
-/// The version, and the kernels on which this build can simulate.
+/// This build, and the kernels on which it can simulate.
+pub fn build() -> String {
+    let kernels: Vec<String> = KernelKind::available().iter().map(ToString::to_string).collect();
+    format!("{} (simulation kernels: {})", env!("CARGO_PKG_VERSION"), kernels.join(", "))
+}
+
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
-    VERSION.get_or_init(|| {
-        let kernels = KernelKind::available().iter().map(ToString::to_string);
-        let kernels: Vec<String> = kernels.collect();
-        format!("{} (simulation kernels: {})", env!("CARGO_PKG_VERSION"), kernels.join(", "))
-    })
+    VERSION.get_or_init(build)
 }
 
 /// What clap has to say: help and versions are answers, anything else is one line.

@@ -5,10 +5,15 @@ mod chat;
 mod error;
 mod explore;
 mod fake_agent;
+mod files;
+mod generate;
 mod journal;
+mod keep;
+mod merge;
 mod output;
 mod play;
 mod ps;
+mod replay;
 mod scenario;
 mod store_dir;
 mod stored;
@@ -47,7 +52,10 @@ fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
         Some(Command::Journal(options)) => journal::run(&options),
         Some(Command::Play(options)) => play::run(&options),
         Some(Command::Ps(options)) => ps::run(&options),
-        Some(Command::Replay(options)) => play::replay(&options),
+        Some(Command::Replay(options)) => replay::run(&options),
         Some(Command::Sweep(options)) => sweep::run(&options),
+        Some(Command::Merge(options)) => merge::run(&options),
+        Some(Command::Keep(options)) => keep::run(&options),
+        Some(Command::Generate(options)) => generate::run(&options),
     }
 }

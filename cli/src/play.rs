@@ -1,14 +1,13 @@
-//! `moored play` and `moored replay`: one run of one scenario, in simulation or with real processes.
+//! `moored play`: one run of one scenario document, in simulation or with real processes.
 
 #![expect(clippy::disallowed_methods, reason = "a binary knows where it is itself")]
 
 use anyhow::Context;
 use moored::platform::native::SupervisorProgram;
-use moored_scenarios::canonical::journal_lines;
 use moored_scenarios::{Document, NativeRun, Played, SimulatedRun, play_native, play_simulated};
 use serde_json::json;
 
-use crate::args::{Play, Replay};
+use crate::args::Play;
 use crate::error::{Verdict, say};
 use crate::{fake_agent, output, scenario};
 
@@ -25,26 +24,10 @@ pub fn run(options: &Play) -> anyhow::Result<Verdict> {
         }
     };
     let played = played.with_context(|| format!("{} cannot be played", document.name))?;
-    let text = played.canonical.clone();
-    report(&document, &played, &text, options.json)
-}
-
-/// Plays a scenario under one seed again, and prints each row, or with `--trace` each event.
-pub fn replay(options: &Replay) -> anyhow::Result<Verdict> {
-    scenario::keep_simulated_panics_quiet();
-    let document = scenario::find(&options.scenario)?;
-    let run = SimulatedRun {
-        seed: Some(options.seed),
-        kernel: options.kernel.unwrap_or_default(),
-        trace: options.trace,
-        ..SimulatedRun::default()
-    };
-    let played = play_simulated(&document, &run)
-        .with_context(|| format!("{} cannot be played", document.name))?;
-    let text = match options.trace {
-        true => played.trace.iter().map(|line| format!("{line}\n")).collect(),
-        false => journal_lines(&played.rows),
-    };
+    let mut text = played.canonical.clone();
+    for name in &played.refused {
+        text.push_str(&format!("refused {name}\n"));
+    }
     report(&document, &played, &text, options.json)
 }
 
@@ -55,7 +38,8 @@ fn native_run() -> anyhow::Result<NativeRun> {
     Ok(NativeRun { agent_program, supervisor: SupervisorProgram::ThisExecutable, state_dir: None })
 }
 
-fn report(
+/// Prints what a document left: `text`, or everything as JSON.
+pub fn report(
     document: &Document,
     played: &Played,
     text: &str,

@@ -73,7 +73,7 @@ fn a_sweep_is_a_table_and_each_failure_a_command_that_shows_it_again() {
     let words: Vec<&str> = line.expect("a command").split_whitespace().skip(1).collect();
     let again = place.run(&words);
     assert_eq!(again.status, Some(1), "{words:?} {again:?}");
-    assert!(again.err.starts_with("moored: wrong fails: "), "{again:?}");
+    assert!(again.err.starts_with("moored: wrong breaks expectations "), "{again:?}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub mod document;
 mod expect;
 #[cfg(feature = "native")]
 mod native;
+mod playable;
 mod simulated;
 mod stage;
 pub mod sweep;
@@ -27,5 +28,6 @@ pub use builtin::builtin;
 pub use document::{Document, DocumentError};
 #[cfg(feature = "native")]
 pub use native::{NativeRun, play_native};
-pub use simulated::{SimulatedRun, play_simulated};
+pub use playable::Playable;
+pub use simulated::{EXPECTATIONS, SimulatedRun, play_simulated, simulate};
 pub use stage::{Fed, PlayError, Played};

@@ -1,19 +1,30 @@
 //! Playing a document in the simulated world.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use moored::coverage::CoverageMarks;
 use moored::session::ladder::Profile;
 use moored::store::memory::{CommitVerdict, MemoryDisk, MemoryStore, StoreFaults};
 use moored::store::{SharedStore, Unit};
 use moored_fake_agents::Script;
 use moored_sim::draws::{Source, Tape};
 use moored_sim::kernel::{self, Ended, KernelKind, RunOptions, SharedKernel};
-use moored_sim::trace::Keep;
+use moored_sim::marks::WorldMarks;
+use moored_sim::oracles::Violation;
+use moored_sim::play::Run;
+use moored_sim::timeline::{Entry, Lane};
+use moored_sim::trace::{Keep, TraceLine};
 use moored_sim::{SimPlatform, World, WorldOptions};
 
 use crate::document::{AgentSource, Document};
 use crate::stage::{PlayError, Played, Stage, play};
 use moored_sim::agent::{PROGRAM, programs};
+
+/// The oracle of a run that did not end by itself, as the simulator names it.
+const OWN_FAULTS: &str = "own-faults";
+/// The oracle of what a document says must come of it.
+pub const EXPECTATIONS: &str = "expectations";
 
 /// How long a commit of the simulated store takes at most, beyond a millisecond.
 const COMMIT_US_MAX: u64 = 8_000;
@@ -24,7 +35,7 @@ const SUPERVISOR_LEAVES_US: u64 = 1_000_000;
 /// How a document is simulated.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatedRun {
-    /// Which of the possible runs; none is the one in which nothing strays.
+    /// Which of the possible runs; none is the one in which nothing strays. Beside a tape it seeds madsim alone.
     pub seed: Option<u64>,
     /// What it stands on.
     pub kernel: KernelKind,
@@ -36,32 +47,76 @@ pub struct SimulatedRun {
 
 /// Plays `document` in simulation.
 pub fn play_simulated(document: &Document, run: &SimulatedRun) -> Result<Played, PlayError> {
-    let mut options = match (&run.tape, run.seed) {
-        (Some(tape), _) => RunOptions::replay(tape.clone()),
-        (None, Some(seed)) => RunOptions::seed(run.kernel, seed),
-        (None, None) => RunOptions { source: Source::Benign, ..RunOptions::seed(run.kernel, 0) },
+    Ok(simulate(document, run)?.0)
+}
+
+/// Plays `document` in simulation, and gives beside what the player saw the run as the simulator tells of its own: what
+/// does not hold is a violation, and the choices are on a tape.
+pub fn simulate(document: &Document, run: &SimulatedRun) -> Result<(Played, Run), PlayError> {
+    let seed = run.seed.unwrap_or(0);
+    let source = match (&run.tape, run.seed) {
+        (Some(tape), _) => Source::replay(tape.clone()),
+        (None, Some(seed)) => Source::seed(seed),
+        (None, None) => Source::Benign,
     };
-    if run.trace {
-        options = options.keeping(Keep::Lines);
-    }
-    let document = document.clone();
-    let outcome = kernel::run(options, move |kernel| Box::pin(on_stage(document, kernel)))?;
-    let words = |e: &Ended<_>| match e {
-        Ended::Deadlock { waiting } => format!("nothing can happen any more: {waiting:?} wait"),
-        Ended::Panicked { task, words } => format!("the task {task} panicked: {words}"),
-        Ended::TooManySteps => "the run takes too many steps".to_owned(),
-        Ended::TooMuchTime => "the run takes more than a day".to_owned(),
-        Ended::Finished(_) => String::new(),
+    let keep = if run.trace { Keep::Lines } else { Keep::Hashes };
+    let options = RunOptions { source, keep, ..RunOptions::seed(run.kernel, seed) };
+    let about = document.clone();
+    let outcome = kernel::run(options, move |kernel| Box::pin(on_stage(about, kernel)))?;
+    let fallen = match &outcome.ended {
+        Ended::Deadlock { waiting } => {
+            Some(format!("nothing can happen any more: {waiting:?} wait"))
+        }
+        Ended::Panicked { task, words } => Some(format!("the task {task} panicked: {words}")),
+        Ended::TooManySteps => Some("the run takes too many steps".to_owned()),
+        Ended::TooMuchTime => Some("the run takes more than a day".to_owned()),
+        Ended::Finished(_) => None,
     };
-    let ended = words(&outcome.ended);
+    let oracle = if fallen.is_some() { OWN_FAULTS } else { EXPECTATIONS };
     let mut played = match outcome.ended {
         Ended::Finished(played) => played?,
-        _ => Played::ended_early(ended),
+        _ => Played::ended_early(fallen.unwrap_or_default()),
     };
     played.trace_hash = Some(outcome.trace.hash());
     played.order_hash = Some(outcome.trace.order_hash());
     played.trace = outcome.trace.lines().iter().map(ToString::to_string).collect();
-    Ok(played)
+    let rule = if document.tests.is_empty() { "-".to_owned() } else { document.tests.join(", ") };
+    let violation = (!played.failures.is_empty()).then(|| Violation {
+        oracle: oracle.into(),
+        rule: rule.into(),
+        words: played.failures.join("; "),
+        at: outcome.now,
+    });
+    let run = Run {
+        violation,
+        violation_entry: None,
+        tape: outcome.tape,
+        entries: outcome.trace.lines().iter().map(told).collect(),
+        trace: outcome.trace,
+        virtual_ms: outcome.now.as_ms(),
+        met: played.met,
+        world: WorldMarks::default(),
+        transitions: BTreeSet::new(),
+    };
+    Ok((played, run))
+}
+
+/// A line of the trace as an entry of the timeline.
+fn told(line: &TraceLine) -> Entry {
+    let (area, _) = line.what.split_once('.').unwrap_or((line.what, ""));
+    let lane = match area {
+        "effect" => Lane::Host,
+        "file" => Lane::Agent,
+        _ => Lane::Process,
+    };
+    Entry {
+        at: line.at,
+        lane,
+        kind: line.what.into(),
+        words: line.detail.clone(),
+        detail: String::new(),
+        link: None,
+    }
 }
 
 async fn on_stage(document: Document, kernel: SharedKernel) -> Result<Played, PlayError> {
@@ -138,6 +193,7 @@ impl Played {
             starts: 0,
             failures: vec![words],
             took_ms: 0,
+            met: CoverageMarks::EMPTY,
             trace_hash: None,
             order_hash: None,
             trace: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use moored::coverage::CoverageMarks;
 use moored::driver::{Host, HostConfig, OpenError, WatchFrame};
 use moored::host::{NewSession, PermissionAnswer, Send, Stop};
 use moored::ids::{CallerId, MessageId, SessionId, TurnKey};
@@ -52,6 +53,8 @@ pub struct Played {
     pub failures: Vec<String>,
     /// Milliseconds the run took on its own clock.
     pub took_ms: u64,
+    /// The library's rare branches that were met.
+    pub met: CoverageMarks,
     /// The trace's hash, of a simulated run.
     pub trace_hash: Option<u64>,
     /// The hash of the order of events alone, of a simulated run.
@@ -218,6 +221,7 @@ impl Play {
             failures: self.failures,
             took_ms: u64::try_from(self.stage.platform.now().since(began).as_millis())
                 .unwrap_or(u64::MAX),
+            met: self.wire.met(),
             trace_hash: None,
             order_hash: None,
             trace: Vec::new(),

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use moored::coverage::{CoverageMark, CoverageMarks};
 use moored::platform::{
     BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
 };
@@ -28,6 +29,7 @@ struct Seen {
     /// Updates the host read, and the bytes of text in each.
     updates: Vec<usize>,
     starts: u64,
+    met: CoverageMarks,
 }
 
 impl Wire {
@@ -74,6 +76,11 @@ impl Wire {
     /// Children that were asked for.
     pub(crate) fn starts(&self) -> u64 {
         self.seen().starts
+    }
+
+    /// The library's rare branches that were met.
+    pub(crate) fn met(&self) -> CoverageMarks {
+        self.seen().met
     }
 
     fn read(&self, line: &[u8]) {
@@ -141,6 +148,11 @@ impl Platform for TappedPlatform {
 
     fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
+    }
+
+    fn met(&self, mark: CoverageMark) {
+        self.wire.seen().met.insert(mark);
+        self.inner.met(mark);
     }
 }
 

@@ -8,8 +8,8 @@ use moored_sim::draws::Source;
 use moored_sim::kernel::KernelKind;
 use moored_sim::play::{Playing, Run, play};
 use moored_sim::scenario::{
-    Act, Action, ClientAct, Delay, Edge, EventKind, Fault, NamedTurn, PlannedFault, Scenario,
-    Trigger,
+    Act, Action, Changed, ClientAct, Delay, Edge, EventKind, Fault, NamedTurn, PlannedFault,
+    Scenario, Trigger,
 };
 
 fn at(event: EventKind, nth: u32) -> Trigger {
@@ -97,8 +97,14 @@ fn plans() -> Vec<(&'static str, Vec<Action>)> {
                     at(EventKind::CancelWritten, 1)
                         .then(Delay::Edge { edge: Edge::StopGrace, us: -2_000 }),
                 ),
-                act(at(EventKind::CallMade, 3), Act::Again { call: 0, changed: false }),
-                act(at(EventKind::CallMade, 3), Act::Again { call: 1, changed: false }),
+                act(
+                    at(EventKind::CallMade, 3),
+                    Act::Again { call: 0, changed: Changed::default() },
+                ),
+                act(
+                    at(EventKind::CallMade, 3),
+                    Act::Again { call: 1, changed: Changed::default() },
+                ),
             ],
         ),
         (
