@@ -10,6 +10,7 @@ use moored::coverage::{CoverageMark, CoverageMarks};
 use moored::platform::{
     BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
 };
+use moored::session::SessionPhase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
@@ -148,6 +149,14 @@ impl Platform for TappedPlatform {
 
     fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
+    }
+
+    fn observes_steps(&self) -> bool {
+        self.inner.observes_steps()
+    }
+
+    fn stepped(&self, before: SessionPhase, fact: &'static str, after: SessionPhase) {
+        self.inner.stepped(before, fact, after);
     }
 
     fn met(&self, mark: CoverageMark) {

@@ -169,6 +169,17 @@ impl SessionTask {
     }
 
     fn handle(&mut self, event: Event) {
+        if !self.around.platform.observes_steps() {
+            return self.hear(event);
+        }
+        let (before, fact) = (self.session.phase(), event.fact());
+        self.hear(event);
+        if let Some(fact) = fact {
+            self.around.platform.stepped(before, fact, self.session.phase());
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
         let now = self.now();
         let session = &mut self.session;
         match event {

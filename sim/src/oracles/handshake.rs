@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use moored::platform::Mono;
 
 use super::{Oracle, Verdict};
-use crate::witness::{ChildNo, Facts, Seen, Shape};
+use crate::witness::{ChildNo, Facts, Seen, Shape, same_id};
 
 /// Nothing is asked of an agent before what it rests on was answered.
 #[derive(Default)]
@@ -61,7 +61,8 @@ impl Oracle for HandshakeInOrder {
             }
             Seen::AgentWrote { child, line, .. } if line.shape == Shape::Answer => {
                 let Some(step) = self.children.get_mut(child) else { return Ok(()) };
-                let answers = |open: &(String, bool)| line.id == Some(open.0.as_str());
+                let answers =
+                    |open: &(String, bool)| line.id.is_some_and(|id| same_id(&open.0, id));
                 if let Some((_, session)) = step.open.take_if(|open| answers(open)) {
                     step.initialized = true;
                     step.ready |= session;

@@ -198,6 +198,7 @@ impl Hosts {
             inner: platform.clone(),
             witness: Arc::clone(&self.witness),
             host: no,
+            session: None,
             crashing: Arc::clone(&crashing),
         });
         self.lock().push(process);

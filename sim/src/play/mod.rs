@@ -32,6 +32,8 @@ use crate::world::{SharedWorld, World};
 
 pub use hooks::{Callback, Hooks, Sim, TEST_ORACLE};
 use hosts::Hosts;
+pub use platform::SeenPlatform;
+pub use store::SeenStore;
 
 /// Virtual time in which nothing at all is done after which the first phase is over, though some triggers never fired.
 /// Longer than any window of the library's.

@@ -14,6 +14,13 @@ pub struct Line<'a> {
     pub shape: Shape<'a>,
 }
 
+/// Whether an agent that answers `answered` means the host's request `asked`: a number that comes back as a string or a
+/// fraction is taken for the number.
+pub fn same_id(asked: &str, answered: &str) -> bool {
+    let plain = |id: &str| id.trim_matches('"').trim_end_matches(".0").to_owned();
+    asked == answered || plain(asked) == plain(answered)
+}
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape<'a> {

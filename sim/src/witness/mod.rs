@@ -20,7 +20,7 @@ use crate::oracles::{Oracle, Rest, Violation};
 use crate::scenario::EventKind;
 use crate::timeline::Entry;
 
-pub use line::{Line, Shape};
+pub use line::{Line, Shape, same_id};
 pub use seen::{ChildNo, HostNo, Seen};
 pub use telling::{Child, Facts};
 

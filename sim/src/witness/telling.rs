@@ -7,7 +7,7 @@ use moored::ids::{MessageId, SessionId};
 use moored::platform::{Exit, Mono, ProcessIdentity, Report};
 use moored::status::StatusFrame;
 
-use super::line::Shape;
+use super::line::{Shape, same_id};
 use super::seen::{ChildNo, HostNo, Seen};
 use crate::timeline::{Entry, Lane};
 use crate::world::Sig;
@@ -145,7 +145,7 @@ impl Facts {
     /// Whether a frame with this id answers a prompt of the child's.
     pub fn answers_prompt(&self, child: ChildNo, id: Option<&str>) -> bool {
         let prompts = self.children.get(child).map(|c| &c.prompts);
-        id.is_some_and(|id| prompts.is_some_and(|p| p.contains(id)))
+        id.is_some_and(|id| prompts.is_some_and(|p| p.iter().any(|asked| same_id(asked, id))))
     }
 
     fn name(&self, process: &ProcessIdentity) -> String {
