@@ -329,15 +329,20 @@ impl Rig {
         self.reply(&prompt, result);
     }
 
-    /// The root exits, its stdout and its stderr end.
+    /// The root exits, its stdout and its stderr end, and nobody is left.
     pub(super) fn exits(&mut self, exit: Exit) {
+        self.ends(exit);
+        self.swept(true);
+    }
+
+    /// The root exits, its stdout and its stderr end.
+    pub(super) fn ends(&mut self, exit: Exit) {
         let generation = self.generation.clone();
         self.session.handle_report(self.now, &generation, Report::Exited { exit });
         self.settle();
         self.session.handle_stdout_end(self.now, &generation);
         self.session.handle_stderr_end(self.now, &generation);
         self.settle();
-        self.swept(true);
     }
 
     pub(super) fn swept(&mut self, empty: bool) {
