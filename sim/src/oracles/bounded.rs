@@ -9,13 +9,15 @@ use moored::platform::Mono;
 
 use super::rows;
 use super::{Oracle, Verdict};
+use crate::scenario::Act;
 use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
 
 /// Units of one session that are on their way to the store. Reading pauses at the first limit; what a person's calls add
 /// beyond it is bounded by what may be queued, and what an agent's questions add by how many may be open.
 pub const UNITS_OPEN_MAX: usize = APPENDS_IN_FLIGHT_MAX + QUEUED_SENDS_MAX + AGENT_REQUESTS_MAX;
 
-/// One prompt on the wire a child; appends in flight; and no more starts than messages.
+/// One prompt on the wire a child; appends in flight; and no more starts than messages, but for one that a Stop overtook
+/// and that runs on the next child (decision D24).
 #[derive(Default)]
 pub(super) struct Bounded {
     prompts: BTreeMap<ChildNo, BTreeSet<String>>,
@@ -26,6 +28,7 @@ pub(super) struct Bounded {
 struct Session {
     open: BTreeMap<HostNo, usize>,
     sends: usize,
+    stops: usize,
     spawns: usize,
 }
 
@@ -79,13 +82,16 @@ impl Oracle for Bounded {
                 let sends = unit.rows.iter().filter(is_send).count();
                 rows::of(&mut self.sessions, &unit.session).sends += sends;
             }
+            Seen::Called { act: Act::Stop { .. }, session, .. } => {
+                rows::of(&mut self.sessions, session).stops += 1;
+            }
             Seen::Spawning { session, .. } => {
                 let kept = rows::of(&mut self.sessions, session);
                 kept.spawns += 1;
-                if kept.spawns > kept.sends {
-                    let (spawns, sends) = (kept.spawns, kept.sends);
+                if kept.spawns > kept.sends + kept.stops {
+                    let (spawns, sends, stops) = (kept.spawns, kept.sends, kept.stops);
                     return Err(format!(
-                        "{session} has {spawns} children started for {sends} messages"
+                        "{session} has {spawns} children started for {sends} messages and {stops} Stops"
                     ));
                 }
             }
@@ -117,6 +123,8 @@ mod tests {
     fn two_prompts_and_a_start_for_nothing_are_found() {
         story().prompts(0, 1).prompts(0, 2).breaks("2 prompts of child 0");
         story().asked_for(1).breaks("2 children started for 1 messages");
+        let stop = Act::Stop { session: 0, turn: crate::scenario::NamedTurn::None };
+        story().called(&stop).asked_for(1).holds();
     }
 
     #[test]
