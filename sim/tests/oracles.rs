@@ -1,6 +1,11 @@
 //! The oracles against the shipping code: over seeds, personas, profiles, kernels, presses, crashes and faults, every one
 //! of them holds.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "which seeds are played, and how much is told, is a person's choice"
+)]
+
 use moored::journal::SendMode;
 use moored::session::ladder::Profile;
 use moored_fake_agents::{PERSONAS, persona};
