@@ -236,6 +236,11 @@ impl Witness {
         self.lock().facts.healed
     }
 
+    /// What agents leave running is left on purpose.
+    pub(crate) fn leaves_background(&self) {
+        self.lock().facts.leaves_background = true;
+    }
+
     /// Whether the end of a session's newest child cannot be proven any more.
     pub(crate) fn is_unprovable(&self, session: &SessionId) -> bool {
         self.lock().facts.is_unprovable(session)

@@ -48,6 +48,8 @@ pub struct Facts {
     pub refused: BTreeMap<MessageId, String>,
     /// Sessions whose stored record says that they are closed.
     pub closed: BTreeSet<SessionId>,
+    /// What agents leave running is left on purpose (decision D21).
+    pub leaves_background: bool,
     /// The faults are over.
     pub healed: bool,
 }
