@@ -392,8 +392,11 @@ impl SessionTask {
         match at_rest {
             true if self.session.record().closed => Some(SessionEnd::Closed),
             true if self.quitting => Some(SessionEnd::AtRest),
-            // Every window has passed; only another caller would try again, and there will be none.
-            false if self.quitting && self.session.is_unproven() => Some(SessionEnd::Unproven),
+            // Every window has passed; only another caller would try again, and there will be none. What was seen of
+            // the end is on disk first: the next host goes by it.
+            false if self.quitting && self.session.is_unproven() && self.session.is_saved() => {
+                Some(SessionEnd::Unproven)
+            }
             _ => None,
         }
     }

@@ -128,18 +128,18 @@ impl HostMachine {
         now: Moment,
     ) -> (Self, Vec<SessionRecord>) {
         let ledger = Ledger::restore(image.ledger, now.wall_ms);
-        let standing = |record: &SessionRecord| match record.closed {
+        // One whose close the last host did not live to finish is still to be settled (rule 6.11.1), and is closed then.
+        let is_over =
+            |record: &SessionRecord| record.closed && record.lease.claim == Claim::Released;
+        let standing = |record: &SessionRecord| match is_over(record) {
             true => Standing::Closed,
             false => Standing::Open,
         };
         let mut sessions: BTreeMap<_, _> =
             image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
         sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
-        // One whose host died while it was being closed still has its turn to end and its child to answer for (rules
-        // 6.11.2, 7.9.1); with nothing left of it, it is over.
-        let is_unsettled = |r: &SessionRecord| !r.closed || r.lease.claim != Claim::Released;
-        let unsettled = image.records.into_iter().filter(is_unsettled).collect();
-        (Self { sessions, sessions_max, ledger, ..Self::default() }, unsettled)
+        let open = image.records.into_iter().filter(|record| !is_over(record)).collect();
+        (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
     }
 
     /// The same with the rule broken that `policy` breaks on purpose.

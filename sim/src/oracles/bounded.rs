@@ -9,13 +9,19 @@ use moored::platform::Mono;
 
 use super::rows;
 use super::{Oracle, Verdict};
+use crate::scenario::Act;
 use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
 
 /// Units of one session that are on their way to the store. Reading pauses at the first limit; what a person's calls add
 /// beyond it is bounded by what may be queued, and what an agent's questions add by how many may be open.
 pub const UNITS_OPEN_MAX: usize = APPENDS_IN_FLIGHT_MAX + QUEUED_SENDS_MAX + AGENT_REQUESTS_MAX;
 
-/// One prompt on the wire a child; appends in flight; and no more starts than messages.
+/// Starts for one message: it is held and runs on the next child when its own was gone before the prompt was written.
+/// More in a row is an agent that is started for ever.
+pub const STARTS_A_MESSAGE_MAX: usize = 4;
+
+/// One prompt on the wire a child; appends in flight; and starts in proportion to messages, and to Stops that overtook one
+/// (decision D24).
 #[derive(Default)]
 pub(super) struct Bounded {
     prompts: BTreeMap<ChildNo, BTreeSet<String>>,
@@ -26,6 +32,7 @@ pub(super) struct Bounded {
 struct Session {
     open: BTreeMap<HostNo, usize>,
     sends: usize,
+    stops: usize,
     spawns: usize,
 }
 
@@ -79,13 +86,16 @@ impl Oracle for Bounded {
                 let sends = unit.rows.iter().filter(is_send).count();
                 rows::of(&mut self.sessions, &unit.session).sends += sends;
             }
+            Seen::Called { act: Act::Stop { .. }, session, .. } => {
+                rows::of(&mut self.sessions, session).stops += 1;
+            }
             Seen::Spawning { session, .. } => {
                 let kept = rows::of(&mut self.sessions, session);
                 kept.spawns += 1;
-                if kept.spawns > kept.sends {
-                    let (spawns, sends) = (kept.spawns, kept.sends);
+                if kept.spawns > kept.sends * STARTS_A_MESSAGE_MAX + kept.stops {
+                    let (spawns, sends, stops) = (kept.spawns, kept.sends, kept.stops);
                     return Err(format!(
-                        "{session} has {spawns} children started for {sends} messages"
+                        "{session} has {spawns} children started for {sends} messages and {stops} Stops"
                     ));
                 }
             }
@@ -116,7 +126,10 @@ mod tests {
     #[test]
     fn two_prompts_and_a_start_for_nothing_are_found() {
         story().prompts(0, 1).prompts(0, 2).breaks("2 prompts of child 0");
-        story().asked_for(1).breaks("2 children started for 1 messages");
+        let again = || (1..STARTS_A_MESSAGE_MAX).fold(story(), Story::asked_for);
+        again().asked_for(STARTS_A_MESSAGE_MAX).breaks("5 children started for 1 messages");
+        let stop = Act::Stop { session: 0, turn: crate::scenario::NamedTurn::None };
+        again().called(&stop).asked_for(STARTS_A_MESSAGE_MAX).holds();
     }
 
     #[test]

@@ -70,10 +70,10 @@ impl Oracle for FailClosed {
                     ));
                 }
             }
-            Seen::Spawning { child, session, .. } => {
-                if rows::of(&mut self.sessions, session).closed {
-                    return Err(format!("child {child} is asked for, and {session} is closed"));
-                }
+            Seen::Spawning { child, session, .. }
+                if rows::of(&mut self.sessions, session).closed =>
+            {
+                return Err(format!("child {child} is asked for, and {session} is closed"));
             }
             _ => {}
         }

@@ -21,7 +21,9 @@ pub(super) struct NothingLeft {
 
 impl NothingLeft {
     fn may_live(&self, child: ChildNo, facts: &Facts) -> bool {
-        facts.children[child].lost
+        let left_by_a_crash = facts.leaves_background && facts.children[child].exit.is_some();
+        left_by_a_crash
+            || facts.children[child].lost
             || self.orphaned.contains(&child)
             || matches!(self.settled.get(&child), Some(TreeProof::Left | TreeProof::Unproven))
     }

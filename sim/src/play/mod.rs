@@ -169,6 +169,9 @@ impl Stage {
         let programs = crate::agent::programs(scenario.script.clone());
         let world = World::new(Arc::clone(&kernel), scenario.options.world.clone(), programs);
         world.attach(Arc::clone(&witness));
+        if scenario.options.keep_background {
+            witness.leaves_background();
+        }
         if scenario.options.world.is_win32() {
             witness.met_in_world(WorldMark::Win32World);
         }

@@ -119,6 +119,7 @@ impl Settling<'_> {
 
     async fn come_to_rest(&self, index: usize) -> Settled {
         let session = &self.stage.sessions[index];
+        self.person_catches_up(session).await;
         if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
             return Ok(());
         }
@@ -136,6 +137,15 @@ impl Settling<'_> {
         let status = summary.and_then(|s| s.status);
         let words = format!("{session} does not come to rest after a Stop; it reads {status:?}");
         Err(self.broken("rest-comes", "3.1.2", words))
+    }
+
+    /// The person's own client may have been away for long, and what it shows is how rest is seen.
+    async fn person_catches_up(&self, session: &SessionId) {
+        let Some(current) = self.stage.hosts.current() else { return };
+        let Ok(whole) = current.host.snapshot(session).await else { return };
+        let is_there = || self.stage.clients.timeline(0, session).cursor().seq >= whole.cursor.seq;
+        // Whether it ever gets there is judged at the end.
+        self.within(CONVERGE_MS_MAX, is_there).await;
     }
 
     async fn calls_are_answered(&self) -> Settled {

@@ -236,6 +236,11 @@ impl Witness {
         self.lock().facts.healed
     }
 
+    /// What agents leave running is left on purpose.
+    pub(crate) fn leaves_background(&self) {
+        self.lock().facts.leaves_background = true;
+    }
+
     /// The published name under which a message was refused, if it was.
     pub(crate) fn was_refused(&self, message: &MessageId) -> Option<String> {
         self.lock().facts.refused.get(message).cloned()

@@ -48,6 +48,8 @@ pub struct Facts {
     pub hosts: BTreeSet<HostNo>,
     /// Messages whose send was refused, and the name it was refused by.
     pub refused: BTreeMap<MessageId, String>,
+    /// What agents leave running is left on purpose (decision D21).
+    pub leaves_background: bool,
     /// The faults are over.
     pub healed: bool,
 }

@@ -414,3 +414,16 @@ fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     let call = story.ask(4, "u", create("u"));
     assert_eq!(story.refusal(call), RefusalCode::SessionExists);
 }
+
+#[test]
+fn a_session_whose_close_was_cut_short_is_restored_once_more_to_be_settled() {
+    let mut record = SessionRecord { closed: true, ..record_of(new("s"), "e".into(), NOW) };
+    record.lease.claim = Claim::Live;
+    let image = StoreImage { records: vec![record.clone()], ..StoreImage::default() };
+    let (host, restored) = HostMachine::restore(image, 8, NOW);
+    assert_eq!(restored, [record]);
+    let mut story = Story { host, last_call: 0 };
+    story.host.handle_ended(&"s".into(), SessionEnd::Closed);
+    let call = story.ask(1, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+}

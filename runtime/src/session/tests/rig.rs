@@ -338,11 +338,16 @@ impl Rig {
         self.reply(&prompt, result);
     }
 
-    /// The root exits, its stdout and its stderr end.
+    /// The root exits, its stdout and its stderr end, and nobody is left.
     pub(super) fn exits(&mut self, exit: Exit) {
+        self.ends(exit);
+        self.swept(true);
+    }
+
+    /// The root exits, its stdout and its stderr end.
+    pub(super) fn ends(&mut self, exit: Exit) {
         self.exit_seen(exit);
         self.streams_end();
-        self.swept(true);
     }
 
     pub(super) fn exit_seen(&mut self, exit: Exit) {
