@@ -4,7 +4,7 @@ use super::Shape;
 use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use super::when;
-use crate::scenario::{Fault, PlannedFault};
+use crate::scenario::{Action, Fault, PlannedFault};
 
 const URN: &[Feature] = &[
     Feature::AgentKilled,
@@ -26,21 +26,32 @@ const URN: &[Feature] = &[
 /// A day, beyond the age at which an operation may no longer begin.
 const DAY_MS: u64 = 25 * 60 * 60 * 1_000;
 
-pub(super) fn faults(seed: u64, on: Features, shape: &Shape) -> Vec<PlannedFault> {
+pub(super) fn faults(
+    seed: u64,
+    on: Features,
+    shape: &Shape,
+    actions: &[Action],
+) -> Vec<PlannedFault> {
     let mut dice = Dice::new(seed, Stream::Faults);
     let kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
     let most = if on.has(Feature::ManyFaults) { 6 } else { 2 };
-    let count = dice.from_to(0, most).min(shape.faults_max as u64);
+    let count = dice.between(0, most).min(shape.faults_max as u64);
     if kinds.is_empty() {
         return Vec::new();
     }
-    (0..count)
-        .map(|_| {
-            let kind = dice.pick(&kinds);
-            let when = when::at(&mut dice, when::ANY);
-            PlannedFault { when, fault: fault(&mut dice, kind) }
-        })
-        .collect()
+    let mut faults: Vec<PlannedFault> = Vec::new();
+    for _ in 0..count {
+        let kind = dice.pick(&kinds);
+        let mut when = when::at(&mut dice, when::ANY);
+        if on.has(Feature::Together) && dice.in_16(5) {
+            let others = actions.iter().map(|a| a.when).chain(faults.iter().map(|f| f.when));
+            let others: Vec<_> = others.collect();
+            let other = if others.is_empty() { when } else { dice.pick(&others) };
+            when = when::together(&mut dice, other);
+        }
+        faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
+    }
+    faults
 }
 
 fn fault(dice: &mut Dice, kind: Feature) -> Fault {

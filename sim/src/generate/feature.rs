@@ -52,6 +52,9 @@ features! {
     /// Another text under a message's id.
     OtherTexts: "other_texts", 3;
 
+    /// Things happen at the same moment.
+    Together: "together", 8;
+
     // The agent's turns.
     /// Turns take seconds to minutes.
     LongTurns: "long_turns", 13;
@@ -164,7 +167,7 @@ features! {
     /// It falls on EOF.
     FallsAtEof: "falls_at_eof", 2;
     /// It does not leave on SIGTERM.
-    IgnoresTerm: "ignores_term", 5;
+    IgnoresTerm: "ignores_term", 6;
     /// It freezes.
     Freezes: "freezes", 2;
     /// It starts processes.

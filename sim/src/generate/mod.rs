@@ -112,8 +112,8 @@ pub fn generate_with(seed: u64, shape: &Shape) -> Scenario {
         name: format!("seed-{seed}"),
         script: agent::script(seed, on, plan.messages),
         options,
+        faults: faults::faults(seed, on, shape, &plan.actions),
         actions: plan.actions,
-        faults: faults::faults(seed, on, shape),
         source: Source::seed(seed),
     }
 }

@@ -72,9 +72,19 @@ pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {
     }
     let (kind, most, _) = chosen;
     // The first ones are likelier: most runs have no more.
-    let upper = dice.from_to(1, most);
-    let nth = u32::try_from(dice.from_to(1, upper)).unwrap_or(1);
+    let upper = dice.between(1, most);
+    let nth = u32::try_from(dice.between(1, upper)).unwrap_or(1);
     Trigger::after(kind, nth).then(delay(dice, kind))
+}
+
+/// At the same moment, or right behind it.
+pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
+    let later = |us: u64| if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) };
+    match dice.below(4) {
+        0..=1 => other,
+        2 => other.then(later(dice.between(1, 4_000))),
+        _ => other.then(later(dice.magnitude(1_000, 400_000))),
+    }
 }
 
 /// Mostly none, else a moment, an edge or a while.
@@ -82,7 +92,7 @@ fn delay(dice: &mut Dice, kind: EventKind) -> Delay {
     let edges = edges(kind);
     match dice.below(16) {
         0..=8 => Delay::None,
-        9..=10 => Delay::Us(dice.from_to(1, 3_000)),
+        9..=10 => Delay::Us(dice.between(1, 3_000)),
         11..=13 if !edges.is_empty() => {
             let edge = dice.pick(edges);
             let us = i64::try_from(dice.below(2 * EDGE_US + 1)).unwrap_or(0);

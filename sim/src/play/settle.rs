@@ -18,7 +18,8 @@ use crate::scenario::{Act, NamedTurn};
 use crate::witness::Seen;
 
 /// How long a session may go on working by itself once the faults are over, before a person presses Stop.
-const PATIENCE_MS: u64 = 20_000;
+/// As long as an agent thinks about a message.
+const PATIENCE_MS: u64 = 60_000;
 /// After that Stop it must be at rest within this: the cancel wait, every window of the ladder twice, the sweep of the
 /// tree, stdout's end, the store's retry, and a slow machine's delays.
 pub const REST_MS_MAX: u64 = 40_000;
@@ -115,7 +116,7 @@ impl Settling<'_> {
     }
 
     /// Its agent's end can no longer be proven to the host: what ran reads as running, and a message whose fate is not
-    /// known as working, until a later host restores the session (rules 1.8.8, 4.2.2; table 3.12).
+    /// known as working, until a later host restores the session (rules 1.8.8, 3.12, 4.2.2).
     fn waits_for_proof(&self, session: &SessionId) -> bool {
         let host = self.stage.hosts.current().map(|current| current.no);
         let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
