@@ -23,6 +23,10 @@ const URN: &[Feature] = &[
     Feature::Suspends,
 ];
 
+/// Those that end a host.
+const CRASHES: &[Feature] =
+    &[Feature::HostCrashes, Feature::HostRestarts, Feature::CommitCrashes, Feature::PowerLosses];
+
 /// A day, beyond the age at which an operation may no longer begin.
 const DAY_MS: u64 = 25 * 60 * 60 * 1_000;
 
@@ -33,14 +37,15 @@ pub(super) fn faults(
     actions: &[Action],
 ) -> Vec<PlannedFault> {
     let mut dice = Dice::new(seed, Stream::Faults);
-    let kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
+    let mut kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
     let most = if on.has(Feature::ManyFaults) { 6 } else { 2 };
     let count = dice.between(0, most).min(shape.faults_max as u64);
-    if kinds.is_empty() {
-        return Vec::new();
-    }
     let mut faults: Vec<PlannedFault> = Vec::new();
+    let mut crashes = 0;
     for _ in 0..count {
+        if kinds.is_empty() {
+            break;
+        }
         let kind = dice.pick(&kinds);
         let mut when = when::at(&mut dice, when::ANY);
         if on.has(Feature::Together) && dice.in_16(5) {
@@ -50,6 +55,10 @@ pub(super) fn faults(
             when = when::together(&mut dice, other);
         }
         faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
+        crashes += u32::from(CRASHES.contains(&kind));
+        if crashes >= shape.crashes_max {
+            kinds.retain(|kind| !CRASHES.contains(kind));
+        }
     }
     faults
 }

@@ -125,11 +125,10 @@ impl Settling<'_> {
             && self.stage.witness.facts().is_unprovable(session, host)
     }
 
-    /// It is closed: no client is told of it any more, and the journal has the last word.
-    fn is_over(&self, session: &SessionId) -> bool {
-        let timeline = read(&self.on_disk(session));
-        self.stage.clients.summary(0, session).is_none_or(|s| s.status.is_none())
-            && !is_busy(&timeline)
+    /// It is closed: clients are told of it no more, and the journal has the last word.
+    async fn is_over(&self, session: &SessionId) -> bool {
+        let Some(current) = self.stage.hosts.current() else { return false };
+        current.host.snapshot(session).await.is_err() && !is_busy(&read(&self.on_disk(session)))
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
@@ -137,7 +136,7 @@ impl Settling<'_> {
         if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
             return Ok(());
         }
-        if self.is_over(session) {
+        if self.is_over(session).await {
             return Ok(());
         }
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);

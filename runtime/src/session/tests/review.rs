@@ -320,3 +320,21 @@ fn debug_prints_no_text_of_anybody() {
     let at = printed.find("SECRET").map(|at| &printed[at.saturating_sub(60)..at + 20]);
     assert_eq!(at, None);
 }
+
+#[test]
+fn a_close_of_a_tree_that_nobody_can_sweep_any_more_is_refused_by_name() {
+    let mut rig = Rig::ready();
+    let generation = rig.generation.clone();
+    let exited = Report::Exited { exit: Exit::Code(0) };
+    rig.session.handle_report(rig.now, &generation, exited);
+    rig.settle();
+    rig.session.handle_stdout_end(rig.now, &generation);
+    rig.session.handle_stderr_end(rig.now, &generation);
+    rig.session.handle_report(rig.now, &generation, Report::SupervisorLost);
+    rig.settle();
+    let close = rig.close();
+    let Some(Answer::Closed(Err(refused))) = rig.answers.get(&close) else {
+        panic!("the close waits for ever: {:?}", rig.answers.get(&close));
+    };
+    assert_eq!(refused.code, RefusalCode::OwnershipUnknown);
+}
