@@ -34,7 +34,7 @@ pub(super) fn faults(
     seed: u64,
     on: Features,
     shape: &Shape,
-    actions: &[Action],
+    actions: &mut [Action],
 ) -> Vec<PlannedFault> {
     let mut dice = Dice::new(seed, Stream::Faults);
     let mut kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
@@ -53,6 +53,13 @@ pub(super) fn faults(
             let others: Vec<_> = others.collect();
             let other = if others.is_empty() { when } else { dice.pick(&others) };
             when = when::together(&mut dice, other);
+        } else if let (Some((_, further)), true) =
+            (actions.split_first_mut(), on.has(Feature::Together) && dice.in_16(4))
+            && !further.is_empty()
+        {
+            // Or somebody does something right behind it.
+            let index = usize::try_from(dice.below(further.len() as u64)).unwrap_or(0);
+            further[index].when = when::together(&mut dice, when);
         }
         faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
         crashes += u32::from(CRASHES.contains(&kind));

@@ -32,9 +32,9 @@ macro_rules! features {
 features! {
     // Persons.
     /// More messages than one.
-    MoreMessages: "more_messages", 9;
+    MoreMessages: "more_messages", 10;
     /// A long conversation.
-    ManyMessages: "many_messages", 2;
+    ManyMessages: "many_messages", 3;
     /// Messages that cut the running turn.
     Steers: "steers", 5;
     /// Stops.
@@ -57,7 +57,7 @@ features! {
 
     // The agent's turns.
     /// Turns take seconds to minutes.
-    LongTurns: "long_turns", 13;
+    LongTurns: "long_turns", 14;
     /// Tool calls.
     Tools: "tools", 9;
     /// Questions to a person.

@@ -110,13 +110,14 @@ pub fn generate(seed: u64) -> Scenario {
 pub fn generate_with(seed: u64, shape: &Shape) -> Scenario {
     let on = Features::drawn(seed).without(shape.never).with(shape.always);
     let options = machine::options(seed, on, shape);
-    let plan = people::plan(seed, on, &options, shape);
+    let mut plan = people::plan(seed, on, &options, shape);
+    let faults = faults::faults(seed, on, shape, &mut plan.actions);
     Scenario {
         v: SCENARIO_VERSION,
         name: format!("seed-{seed}"),
         script: agent::script(seed, on, plan.messages),
         options,
-        faults: faults::faults(seed, on, shape, &plan.actions),
+        faults,
         actions: plan.actions,
         source: Source::seed(seed),
     }

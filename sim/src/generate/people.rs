@@ -166,7 +166,13 @@ impl Planner<'_> {
         }
     }
 
-    fn stop(&mut self, when: Trigger) {
+    fn stop(&mut self, mut when: Trigger) {
+        let runs =
+            matches!(when.event, Some(Kind::PromptRead | Kind::TurnStarted | Kind::AgentUpdated));
+        if runs && self.on.has(Feature::LongTurns) && self.dice.in_16(7) {
+            // A person watches for a while.
+            when.then = Delay::Us(self.dice.between(1_000_000, 40_000_000));
+        }
         let turn = match self.on.has(Feature::NamedStops) {
             true => self.dice.pick(&[
                 NamedTurn::None,

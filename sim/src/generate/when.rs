@@ -77,11 +77,26 @@ pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {
     Trigger::after(kind, nth).then(delay(dice, kind))
 }
 
+/// What an event leads to.
+const fn answered(kind: EventKind) -> EventKind {
+    match kind {
+        Kind::AgentAnswered => Kind::TurnEnded,
+        Kind::AgentAsked => Kind::PermissionRaised,
+        Kind::CallMade => Kind::CallAnswered,
+        Kind::CancelWritten => Kind::CancelRead,
+        Kind::PromptWritten => Kind::PromptRead,
+        Kind::StdinClosed => Kind::ProcessEnded,
+        Kind::UnitSubmitted => Kind::UnitAnswered,
+        other => other,
+    }
+}
+
 /// At the same moment, or right behind it.
 pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
     let later = |us: u64| if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) };
-    match dice.below(4) {
-        0..=1 => other,
+    match dice.below(5) {
+        0 => other,
+        1 => Trigger { event: other.event.map(answered), then: Delay::None, ..other },
         2 => other.then(later(dice.between(1, 4_000))),
         _ => other.then(later(dice.magnitude(1_000, 400_000))),
     }
@@ -91,6 +106,8 @@ pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
 fn delay(dice: &mut Dice, kind: EventKind) -> Delay {
     let edges = edges(kind);
     match dice.below(16) {
+        // What it had written is still on its way.
+        0..=5 if matches!(kind, Kind::ProcessEnded) => Delay::Us(dice.magnitude(500, 1_000_000)),
         0..=8 => Delay::None,
         9..=10 => Delay::Us(dice.between(1, 3_000)),
         11..=13 if !edges.is_empty() => {
