@@ -18,6 +18,9 @@ pub(super) struct Plan {
     pub(super) messages: u32,
 }
 
+/// How long a person reads and thinks at most.
+const READS_US_MAX: u64 = 60_000_000;
+
 /// When a further message is sent: mostly once the last is answered, else while something is under way.
 const FURTHER: &[Moment] = &[
     (Kind::TurnEnded, 1, 20),
@@ -132,8 +135,8 @@ impl Planner<'_> {
                         when.nth = when.nth.max(message - 1);
                     }
                     // A person reads the answer, and thinks.
-                    if when.event == Some(Kind::TurnEnded) && self.dice.in_16(7) {
-                        when.then = Delay::Us(self.dice.between(800_000, 8_000_000));
+                    if when.event == Some(Kind::TurnEnded) && self.dice.in_16(9) {
+                        when.then = Delay::Us(self.dice.between(1_000_000, READS_US_MAX));
                     }
                     when
                 }
@@ -169,9 +172,9 @@ impl Planner<'_> {
     fn stop(&mut self, mut when: Trigger) {
         let runs =
             matches!(when.event, Some(Kind::PromptRead | Kind::TurnStarted | Kind::AgentUpdated));
-        if runs && self.on.has(Feature::LongTurns) && self.dice.in_16(7) {
+        if runs && self.on.has(Feature::LongTurns) && self.dice.in_16(8) {
             // A person watches for a while.
-            when.then = Delay::Us(self.dice.between(1_000_000, 40_000_000));
+            when.then = Delay::Us(self.dice.between(1_000_000, READS_US_MAX));
         }
         let turn = match self.on.has(Feature::NamedStops) {
             true => self.dice.pick(&[

@@ -55,8 +55,7 @@ const fn edges(kind: EventKind) -> &'static [Edge] {
 
 /// How far from an edge things may be.
 const EDGE_US: u64 = 5_000;
-/// Shorter than any quiet that ends the first phase.
-const DELAY_US_MAX: u64 = 6_000_000;
+const DELAY_US_MAX: u64 = 60_000_000;
 
 /// One of these moments.
 pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {

@@ -109,10 +109,10 @@ impl Settling<'_> {
     }
 
     fn is_at_rest(&self, session: &SessionId) -> bool {
-        let timeline = self.stage.clients.timeline(0, session);
         let summary = self.stage.clients.summary(0, session);
         let status = summary.as_ref().and_then(|s| s.status);
-        !is_busy(&timeline) && !matches!(status, Some(Status::Working | Status::Attention))
+        !self.stage.clients.look(0, session, is_busy)
+            && !matches!(status, Some(Status::Working | Status::Attention))
     }
 
     /// Its agent's end can no longer be proven to the host: what ran reads as running, and a message whose fate is not
@@ -237,7 +237,7 @@ impl Settling<'_> {
         };
         self.people.act(&send).await;
         let (clients, witness) = (&self.stage.clients, &self.stage.witness);
-        let state = || clients.timeline(0, session).submission(&message).map(|s| s.state);
+        let state = || clients.look(0, session, |held| held.submission(&message).map(|s| s.state));
         let refused = || witness.was_refused(&message);
         let over = || {
             let told = state();
@@ -298,7 +298,7 @@ impl Settling<'_> {
             let Some(snapshot) = snapshot else { continue };
             let all_there = || {
                 (0..stage.clients.count()).all(|client| {
-                    stage.clients.timeline(client, session).cursor().seq >= snapshot.cursor.seq
+                    stage.clients.look(client, session, |t| t.cursor().seq) >= snapshot.cursor.seq
                 })
             };
             if !self.within(CONVERGE_MS_MAX, all_there).await {
