@@ -19,6 +19,9 @@ use moored_sim::kernel::RUN_THREAD_NAME;
 use moored_sim::marks::WorldMark;
 use moored_sim::play::{Playing, play};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Seeds of one failure that are shown.
 const SHOWN: usize = 8;
 const THREADS: usize = 2;

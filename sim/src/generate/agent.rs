@@ -139,7 +139,7 @@ fn cancel(writer: &mut Writer) -> CancelReaction {
 
 fn at_eof(dice: &mut Dice, on: Features) -> Reaction {
     let mut reaction = Reaction::default();
-    if on.has(Feature::IgnoresEof) && dice.in_16(10) {
+    if on.has(Feature::IgnoresEof) && dice.in_16(12) {
         reaction.obey = Obey::Never;
     }
     if on.has(Feature::SlowAtEof) {

@@ -54,12 +54,16 @@ pub(super) fn faults(
             let other = if others.is_empty() { when } else { dice.pick(&others) };
             when = when::together(&mut dice, other);
         } else if let (Some((_, further)), true) =
-            (actions.split_first_mut(), on.has(Feature::Together) && dice.in_16(4))
+            (actions.split_first_mut(), on.has(Feature::Together) && dice.in_16(6))
             && !further.is_empty()
         {
             // Or somebody does something right behind it.
             let index = usize::try_from(dice.below(further.len() as u64)).unwrap_or(0);
-            further[index].when = when::together(&mut dice, when);
+            let refused = kind == Feature::StoreRefuses && dice.in_16(8);
+            further[index].when = match refused {
+                true => when::answered(&mut dice, &mut when),
+                false => when::together(&mut dice, when),
+            };
         }
         faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
         crashes += u32::from(CRASHES.contains(&kind));

@@ -161,7 +161,7 @@ features! {
 
     // The agent's end.
     /// It does not leave on EOF.
-    IgnoresEof: "ignores_eof", 4;
+    IgnoresEof: "ignores_eof", 5;
     /// It takes its time on EOF.
     SlowAtEof: "slow_at_eof", 4;
     /// It falls on EOF.
@@ -187,13 +187,13 @@ features! {
     /// The wall clock is set.
     ClockSteps: "clock_steps", 3;
     /// The host crashes.
-    HostCrashes: "host_crashes", 6;
+    HostCrashes: "host_crashes", 5;
     /// The host is ended and opened again.
     HostRestarts: "host_restarts", 4;
     /// The host crashes at a commit.
-    CommitCrashes: "commit_crashes", 4;
+    CommitCrashes: "commit_crashes", 3;
     /// The machine loses its power.
-    PowerLosses: "power_losses", 3;
+    PowerLosses: "power_losses", 2;
     /// Another host opens the store.
     SecondHosts: "second_hosts", 3;
     /// The store refuses.

@@ -77,7 +77,7 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
         world.spawn_us_max = dice.magnitude(10_000, 800_000);
         world.exit_us_max = dice.magnitude(2_000, 1_500_000);
         // Beyond the wait for a killed child as well.
-        world.death_us_max = dice.magnitude(30_000, 4_000_000);
+        world.death_us_max = dice.between(30_000, 4_000_000);
         world.signal_us_max = dice.magnitude(1_000, 500_000);
         world.supervisor_us_max = dice.magnitude(500, 30_000);
         // Around the cap of rule 1.6.4 as well.

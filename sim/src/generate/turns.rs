@@ -15,7 +15,7 @@ use super::steps;
 /// A longer silence would end the first phase of a run.
 const SILENCE_MS_MAX: u64 = 8_000;
 /// How long an agent works at most.
-const WORK_MS_MAX: u64 = 75_000;
+const WORK_MS_MAX: u64 = 120_000;
 
 /// How a turn goes on.
 #[derive(Clone, Copy)]
@@ -138,9 +138,9 @@ impl Writer {
         self.open = None;
         let mut steps = Vec::new();
         let beats = self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]);
-        let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(13) {
+        let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
             true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
-            true => self.dice.between(10_000, WORK_MS_MAX),
+            true => self.dice.between(20_000, WORK_MS_MAX),
             false => self.dice.pick(&[0, 1, 5, 20, 100, 400]),
         };
         let pauses = work_ms.div_ceil(SILENCE_MS_MAX).max(u64::from(beats > 0));
@@ -174,7 +174,12 @@ impl Writer {
             Beat::Think => steps.push(steps::think("let me see ")),
             Beat::Tool => self.tool(message, steps),
             Beat::Permission => self.permission(message, steps),
-            Beat::Fall => steps.push(steps::fall(&mut self.dice, self.on)),
+            Beat::Fall => {
+                if self.on.has(Feature::Forks) && self.dice.in_16(8) {
+                    steps.push(steps::fork(&mut self.dice, self.on));
+                }
+                steps.push(steps::fall(&mut self.dice, self.on));
+            }
             Beat::Fork => steps.push(steps::fork(&mut self.dice, self.on)),
             Beat::Echo => steps.push(steps::echo()),
             Beat::SplitSay => {

@@ -77,7 +77,7 @@ pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {
 }
 
 /// What an event leads to.
-const fn answered(kind: EventKind) -> EventKind {
+const fn effect(kind: EventKind) -> EventKind {
     match kind {
         Kind::AgentAnswered => Kind::TurnEnded,
         Kind::AgentAsked => Kind::PermissionRaised,
@@ -95,10 +95,17 @@ pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
     let later = |us: u64| if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) };
     match dice.below(5) {
         0 => other,
-        1 => Trigger { event: other.event.map(answered), then: Delay::None, ..other },
+        1 => Trigger { event: other.event.map(effect), then: Delay::None, ..other },
         2 => other.then(later(dice.between(1, 4_000))),
         _ => other.then(later(dice.magnitude(1_000, 400_000))),
     }
+}
+
+/// With the submission of a unit; gives when that unit is answered.
+pub(super) fn answered(dice: &mut Dice, when: &mut Trigger) -> Trigger {
+    let nth = u32::try_from(dice.between(2, 14)).unwrap_or(2);
+    *when = Trigger::after(Kind::UnitSubmitted, nth);
+    Trigger::after(Kind::UnitAnswered, nth)
 }
 
 /// Mostly none, else a moment, an edge or a while.

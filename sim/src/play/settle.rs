@@ -19,7 +19,7 @@ use crate::witness::Seen;
 
 /// How long a session may go on working by itself once the faults are over, before a person presses Stop.
 /// As long as an agent thinks about a message.
-const PATIENCE_MS: u64 = 60_000;
+const PATIENCE_MS: u64 = 120_000;
 /// After that Stop it must be at rest within this: the cancel wait, every window of the ladder twice, the sweep of the
 /// tree, stdout's end, the store's retry, and a slow machine's delays.
 pub const REST_MS_MAX: u64 = 40_000;
