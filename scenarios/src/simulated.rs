@@ -129,7 +129,8 @@ async fn on_stage(
     let faults = SlowDisk { kernel: Arc::clone(world.kernel()), witness: Arc::clone(&witness) };
     let (store, writer) = MemoryStore::open(&MemoryDisk::default(), "1", Arc::new(faults))?;
     moored::platform::Platform::spawn_task(&host, "store", writer);
-    let store: SharedStore = Arc::new(SeenStore::of_one(store, Arc::clone(&witness)));
+    let store = SeenStore::of_one(store, Arc::clone(world.kernel()), Arc::clone(&witness));
+    let store: SharedStore = Arc::new(store);
     witness.see(&Seen::HostOpened { host: 0 });
     let command = match &document.agent {
         AgentSource::Missing(program) => vec![program.clone()],

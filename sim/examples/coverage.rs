@@ -1,8 +1,8 @@
 //! What the generator's scenarios meet: how often each feature is on, which coverage marks are reached and how soon, what
 //! fails, and how fast it goes.
 //!
-//! `cargo run --release -p moored-sim --example coverage -- [FIRST..]END [explore] [features]`, or `show SEED` for what
-//! one seed makes and how it goes.
+//! `cargo run --release -p moored-sim --example coverage -- [FIRST..]END [explore] [features] [+FEATURE] [-FEATURE]`,
+//! where a feature is forced on or off; or `show SEED` for what one seed makes and how it goes.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -18,6 +18,9 @@ use moored_sim::generate::{self, Feature, Shape};
 use moored_sim::kernel::RUN_THREAD_NAME;
 use moored_sim::marks::WorldMark;
 use moored_sim::play::{Playing, play};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Seeds of one failure that are shown.
 const SHOWN: usize = 8;
@@ -167,7 +170,15 @@ fn main() {
     let first: u64 = first.parse().expect("a range is FIRST..END");
     let end: u64 = end.parse().expect("a range is FIRST..END");
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    let shape = if has("explore") { generate::EXPLORE } else { Shape::ANY };
+    let mut shape = if has("explore") { generate::EXPLORE } else { Shape::ANY };
+    for feature in Feature::ALL {
+        if has(&format!("+{}", feature.name())) {
+            shape = shape.always(&[*feature]);
+        }
+        if has(&format!("-{}", feature.name())) {
+            shape = shape.never(&[*feature]);
+        }
+    }
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         // A run that panics is told of as a failure.

@@ -282,7 +282,7 @@ impl Picks {
             4 | 5 => steer(n, when),
             6..=8 => act(when, Act::Stop { session: 0, turn: self.of(&turns) }),
             9 => act(when, Act::Answer { session: 0, option: self.of(&[None, Some(0), Some(2)]) }),
-            10 => act(when, Act::Again { call: self.below(5) }),
+            10 => act(when, Act::Again { call: self.below(5), changed: Changed::default() }),
             11 => act(when, Act::Client { client, act: ClientAct::Leave { ms } }),
             12 => act(when, Act::Client { client, act: ClientAct::LoadLate { ms } }),
             _ if self.below(3) == 0 => act(when, Act::Close { session: 0 }),

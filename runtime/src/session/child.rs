@@ -191,6 +191,8 @@ pub(super) struct Child {
     /// Its end is told, and on its way to the disk: what a close that comes now is answered with.
     pub(super) over: Option<EndedAnswer>,
     pub(super) tree: Tree,
+    /// Nobody is left who could sweep it.
+    pub(super) supervisor_lost: bool,
     pub(super) defects: super::defects::Defects,
 }
 
@@ -238,6 +240,7 @@ impl Child {
             exit_recorded: false,
             over: None,
             tree: Tree::Unswept,
+            supervisor_lost: false,
             defects: super::defects::Defects::default(),
         }
     }

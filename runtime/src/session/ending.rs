@@ -233,6 +233,9 @@ impl Session {
         };
         if child.gave_up() {
             self.begin_ladder(now);
+        } else if child.tree_resists() && child.supervisor_lost {
+            // Whoever waits would wait for ever (decision D12).
+            self.tell_unproven(now);
         } else if child.tree_resists() {
             child.tree = Tree::Sweeping;
             let generation = child.generation.clone();
@@ -391,6 +394,7 @@ impl Session {
         let Some(child) = self.child.as_mut() else {
             return;
         };
+        child.supervisor_lost = true;
         if child.root.is_some() {
             if matches!(child.tree, Tree::Sweeping | Tree::Unswept) {
                 self.handle_swept(now, Tree::Swept { empty: false, survivors: Vec::new() });

@@ -110,7 +110,7 @@ fn handlers(writer: &mut Writer) -> Handlers {
 /// Around the end of one of these windows.
 fn around(dice: &mut Dice, windows_ms: &[u64]) -> u64 {
     let ms = dice.pick(windows_ms);
-    dice.from_to(ms.saturating_sub(EDGE_MS), ms + EDGE_MS)
+    dice.between(ms.saturating_sub(EDGE_MS), ms + EDGE_MS)
 }
 
 fn cancel(writer: &mut Writer) -> CancelReaction {
@@ -139,7 +139,7 @@ fn cancel(writer: &mut Writer) -> CancelReaction {
 
 fn at_eof(dice: &mut Dice, on: Features) -> Reaction {
     let mut reaction = Reaction::default();
-    if on.has(Feature::IgnoresEof) && dice.in_16(10) {
+    if on.has(Feature::IgnoresEof) && dice.in_16(12) {
         reaction.obey = Obey::Never;
     }
     if on.has(Feature::SlowAtEof) {
@@ -210,9 +210,9 @@ fn requests(writer: &mut Writer, handlers: &mut Handlers) {
 fn idle(writer: &mut Writer, handlers: &mut Handlers) {
     let on = writer.on;
     if on.has(Feature::AgentTurns) {
-        let times = u32::try_from(writer.dice.from_to(1, 2)).unwrap_or(1);
+        let times = u32::try_from(writer.dice.between(1, 2)).unwrap_or(1);
         let mut steps = Vec::new();
-        for n in 0..writer.dice.from_to(1, 3) {
+        for n in 0..writer.dice.between(1, 3) {
             if n > 0 {
                 let quiet_ms = match writer.dice.in_16(6) {
                     true => around(&mut writer.dice, &[AGENT_TURN_QUIET_MS]),

@@ -47,7 +47,7 @@ impl Dice {
     }
 
     /// A number from `least` to `most`.
-    pub(super) fn from_to(&mut self, least: u64, most: u64) -> u64 {
+    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
@@ -55,7 +55,7 @@ impl Dice {
     pub(super) fn magnitude(&mut self, least: u64, most: u64) -> u64 {
         let doublings = (most / least.max(1)).max(1).ilog2();
         let upper = (least.max(1) << self.below(u64::from(doublings) + 1)) * 2;
-        self.from_to(least, upper.min(most))
+        self.between(least, upper.min(most))
     }
 
     /// True `n` times in 16.

@@ -4,7 +4,7 @@ use super::Shape;
 use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use super::when;
-use crate::scenario::{Fault, PlannedFault};
+use crate::scenario::{Action, Fault, PlannedFault};
 
 const URN: &[Feature] = &[
     Feature::AgentKilled,
@@ -23,24 +23,55 @@ const URN: &[Feature] = &[
     Feature::Suspends,
 ];
 
+/// Those that end a host.
+const CRASHES: &[Feature] =
+    &[Feature::HostCrashes, Feature::HostRestarts, Feature::CommitCrashes, Feature::PowerLosses];
+
 /// A day, beyond the age at which an operation may no longer begin.
 const DAY_MS: u64 = 25 * 60 * 60 * 1_000;
 
-pub(super) fn faults(seed: u64, on: Features, shape: &Shape) -> Vec<PlannedFault> {
+pub(super) fn faults(
+    seed: u64,
+    on: Features,
+    shape: &Shape,
+    actions: &mut [Action],
+) -> Vec<PlannedFault> {
     let mut dice = Dice::new(seed, Stream::Faults);
-    let kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
+    let mut kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
     let most = if on.has(Feature::ManyFaults) { 6 } else { 2 };
-    let count = dice.from_to(0, most).min(shape.faults_max as u64);
-    if kinds.is_empty() {
-        return Vec::new();
+    let count = dice.between(0, most).min(shape.faults_max as u64);
+    let mut faults: Vec<PlannedFault> = Vec::new();
+    let mut crashes = 0;
+    for _ in 0..count {
+        if kinds.is_empty() {
+            break;
+        }
+        let kind = dice.pick(&kinds);
+        let mut when = when::at(&mut dice, when::ANY);
+        if on.has(Feature::Together) && dice.in_16(5) {
+            let others = actions.iter().map(|a| a.when).chain(faults.iter().map(|f| f.when));
+            let others: Vec<_> = others.collect();
+            let other = if others.is_empty() { when } else { dice.pick(&others) };
+            when = when::together(&mut dice, other);
+        } else if let (Some((_, further)), true) =
+            (actions.split_first_mut(), on.has(Feature::Together) && dice.in_16(6))
+            && !further.is_empty()
+        {
+            // Or somebody does something right behind it.
+            let index = usize::try_from(dice.below(further.len() as u64)).unwrap_or(0);
+            let refused = kind == Feature::StoreRefuses && dice.in_16(8);
+            further[index].when = match refused {
+                true => when::answered(&mut dice, &mut when),
+                false => when::together(&mut dice, when),
+            };
+        }
+        faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
+        crashes += u32::from(CRASHES.contains(&kind));
+        if crashes >= shape.crashes_max {
+            kinds.retain(|kind| !CRASHES.contains(kind));
+        }
     }
-    (0..count)
-        .map(|_| {
-            let kind = dice.pick(&kinds);
-            let when = when::at(&mut dice, when::ANY);
-            PlannedFault { when, fault: fault(&mut dice, kind) }
-        })
-        .collect()
+    faults
 }
 
 fn fault(dice: &mut Dice, kind: Feature) -> Fault {

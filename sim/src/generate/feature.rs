@@ -32,9 +32,9 @@ macro_rules! features {
 features! {
     // Persons.
     /// More messages than one.
-    MoreMessages: "more_messages", 9;
+    MoreMessages: "more_messages", 10;
     /// A long conversation.
-    ManyMessages: "many_messages", 2;
+    ManyMessages: "many_messages", 3;
     /// Messages that cut the running turn.
     Steers: "steers", 5;
     /// Stops.
@@ -52,9 +52,12 @@ features! {
     /// Another text under a message's id.
     OtherTexts: "other_texts", 3;
 
+    /// Things happen at the same moment.
+    Together: "together", 8;
+
     // The agent's turns.
     /// Turns take seconds to minutes.
-    LongTurns: "long_turns", 13;
+    LongTurns: "long_turns", 14;
     /// Tool calls.
     Tools: "tools", 9;
     /// Questions to a person.
@@ -158,13 +161,13 @@ features! {
 
     // The agent's end.
     /// It does not leave on EOF.
-    IgnoresEof: "ignores_eof", 4;
+    IgnoresEof: "ignores_eof", 5;
     /// It takes its time on EOF.
     SlowAtEof: "slow_at_eof", 4;
     /// It falls on EOF.
     FallsAtEof: "falls_at_eof", 2;
     /// It does not leave on SIGTERM.
-    IgnoresTerm: "ignores_term", 5;
+    IgnoresTerm: "ignores_term", 6;
     /// It freezes.
     Freezes: "freezes", 2;
     /// It starts processes.
@@ -184,13 +187,13 @@ features! {
     /// The wall clock is set.
     ClockSteps: "clock_steps", 3;
     /// The host crashes.
-    HostCrashes: "host_crashes", 6;
+    HostCrashes: "host_crashes", 5;
     /// The host is ended and opened again.
     HostRestarts: "host_restarts", 4;
     /// The host crashes at a commit.
-    CommitCrashes: "commit_crashes", 4;
+    CommitCrashes: "commit_crashes", 3;
     /// The machine loses its power.
-    PowerLosses: "power_losses", 3;
+    PowerLosses: "power_losses", 2;
     /// Another host opens the store.
     SecondHosts: "second_hosts", 3;
     /// The store refuses.

@@ -16,9 +16,9 @@ pub(super) fn options(seed: u64, on: Features, shape: &Shape) -> Options {
     let mut dice = Dice::new(seed, Stream::Machine);
     // Drawn in every build; a build without a kernel takes the tape for it.
     let madsim_seed = dice.below(u64::MAX);
-    let drops = u32::try_from(dice.from_to(1, 6)).unwrap_or(1);
-    let (sessions, clients) = (dice.from_to(2, 3), dice.from_to(2, 4));
-    let watch_frames_max = dice.from_to(1, 6);
+    let drops = u32::try_from(dice.between(1, 6)).unwrap_or(1);
+    let (sessions, clients) = (dice.between(2, 3), dice.between(2, 4));
+    let watch_frames_max = dice.between(1, 6);
     let many = |feature, n: u64| if on.has(feature) { usize::try_from(n).unwrap_or(1) } else { 1 };
     let defaults = Options::default();
     Options {
@@ -31,7 +31,7 @@ pub(super) fn options(seed: u64, on: Features, shape: &Shape) -> Options {
         },
         world: world(&mut dice, on),
         commit_us_max: match on.has(Feature::SlowDisks) {
-            true => dice.magnitude(20_000, 400_000),
+            true => dice.magnitude(20_000, 800_000),
             false => dice.magnitude(1_000, defaults.commit_us_max),
         },
         sessions: many(Feature::MoreSessions, sessions).min(shape.sessions_max),
@@ -59,7 +59,7 @@ fn kernel(on: Features) -> KernelKind {
 fn world(dice: &mut Dice, on: Features) -> WorldOptions {
     let mut world =
         if on.has(Feature::Win32) { WorldOptions::win32() } else { WorldOptions::default() };
-    let one_in = dice.from_to(2, 6);
+    let one_in = dice.between(2, 6);
     let rare = |feature| if on.has(feature) { one_in } else { 0 };
     world.signal_refused_one_in = rare(Feature::SignalsRefused);
     world.fork_refused_one_in = rare(Feature::ForksRefused);
@@ -76,7 +76,8 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
     if on.has(Feature::SlowProcesses) {
         world.spawn_us_max = dice.magnitude(10_000, 800_000);
         world.exit_us_max = dice.magnitude(2_000, 1_500_000);
-        world.death_us_max = dice.magnitude(3_000, 2_500_000);
+        // Beyond the wait for a killed child as well.
+        world.death_us_max = dice.between(30_000, 4_000_000);
         world.signal_us_max = dice.magnitude(1_000, 500_000);
         world.supervisor_us_max = dice.magnitude(500, 30_000);
         // Around the cap of rule 1.6.4 as well.

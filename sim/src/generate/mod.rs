@@ -32,6 +32,8 @@ pub struct Shape {
     pub stops_max: u32,
     /// The most faults.
     pub faults_max: u32,
+    /// The most of them that end a host.
+    pub crashes_max: u32,
     /// The most sessions.
     pub sessions_max: usize,
 }
@@ -44,6 +46,7 @@ impl Shape {
         sends_max: 8,
         stops_max: 3,
         faults_max: 6,
+        crashes_max: 6,
         sessions_max: 3,
     };
 
@@ -81,6 +84,7 @@ pub const EXPLORE: Shape = Shape {
     sends_max: 2,
     stops_max: 2,
     faults_max: 2,
+    crashes_max: 1,
     sessions_max: 1,
     ..Shape::ANY
         .only(&[
@@ -106,14 +110,15 @@ pub fn generate(seed: u64) -> Scenario {
 pub fn generate_with(seed: u64, shape: &Shape) -> Scenario {
     let on = Features::drawn(seed).without(shape.never).with(shape.always);
     let options = machine::options(seed, on, shape);
-    let plan = people::plan(seed, on, &options, shape);
+    let mut plan = people::plan(seed, on, &options, shape);
+    let faults = faults::faults(seed, on, shape, &mut plan.actions);
     Scenario {
         v: SCENARIO_VERSION,
         name: format!("seed-{seed}"),
         script: agent::script(seed, on, plan.messages),
         options,
+        faults,
         actions: plan.actions,
-        faults: faults::faults(seed, on, shape),
         source: Source::seed(seed),
     }
 }

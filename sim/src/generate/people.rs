@@ -18,6 +18,9 @@ pub(super) struct Plan {
     pub(super) messages: u32,
 }
 
+/// How long a person reads and thinks at most.
+const READS_US_MAX: u64 = 60_000_000;
+
 /// When a further message is sent: mostly once the last is answered, else while something is under way.
 const FURTHER: &[Moment] = &[
     (Kind::TurnEnded, 1, 20),
@@ -50,7 +53,7 @@ const STOP: &[Moment] = &[
     (Kind::CallMade, 4, 8),
     (Kind::CallAnswered, 3, 4),
     (Kind::ProcessStarted, 2, 6),
-    (Kind::ProcessEnded, 2, 4),
+    (Kind::ProcessEnded, 2, 7),
     (Kind::InitializeWritten, 2, 4),
     (Kind::SessionWritten, 2, 4),
     (Kind::StdinClosed, 2, 4),
@@ -102,7 +105,11 @@ pub(super) fn plan(seed: u64, on: Features, options: &Options, shape: &Shape) ->
 }
 
 impl Planner<'_> {
-    fn push(&mut self, when: Trigger, act: Act) {
+    fn push(&mut self, mut when: Trigger, act: Act) {
+        let riding = self.on.has(Feature::Together) && self.dice.in_16(5);
+        if let (Some(last), true) = (self.actions.last(), riding) {
+            when = when::together(&mut self.dice, last.when);
+        }
         self.actions.push(Action { when, act });
     }
 
@@ -113,8 +120,8 @@ impl Planner<'_> {
     fn messages(&mut self) -> u32 {
         let (on, dice) = (self.on, &mut self.dice);
         let count = match () {
-            () if on.has(Feature::ManyMessages) => dice.from_to(3, 8),
-            () if on.has(Feature::MoreMessages) => dice.from_to(2, 3),
+            () if on.has(Feature::ManyMessages) => dice.between(3, 8),
+            () if on.has(Feature::MoreMessages) => dice.between(2, 3),
             () => 1,
         };
         let count = u32::try_from(count).unwrap_or(1).min(self.shape.sends_max);
@@ -126,6 +133,10 @@ impl Planner<'_> {
                     // Message n waits for something of the one before it.
                     if self.dice.in_16(12) {
                         when.nth = when.nth.max(message - 1);
+                    }
+                    // A person reads the answer, and thinks.
+                    if when.event == Some(Kind::TurnEnded) && self.dice.in_16(9) {
+                        when.then = Delay::Us(self.dice.between(1_000_000, READS_US_MAX));
                     }
                     when
                 }
@@ -145,7 +156,7 @@ impl Planner<'_> {
             let when = when::at(&mut self.dice, STOP);
             self.stop(when);
             if on.has(Feature::MoreStops) && most > 1 {
-                for _ in 0..self.dice.from_to(1, 2).min(u64::from(most) - 1) {
+                for _ in 0..self.dice.between(1, 2).min(u64::from(most) - 1) {
                     let when = when::at(&mut self.dice, STOP_AGAIN);
                     self.stop(when);
                 }
@@ -158,13 +169,20 @@ impl Planner<'_> {
         }
     }
 
-    fn stop(&mut self, when: Trigger) {
+    fn stop(&mut self, mut when: Trigger) {
+        let runs =
+            matches!(when.event, Some(Kind::PromptRead | Kind::TurnStarted | Kind::AgentUpdated));
+        if runs && self.on.has(Feature::LongTurns) && self.dice.in_16(8) {
+            // A person watches for a while.
+            when.then = Delay::Us(self.dice.between(1_000_000, READS_US_MAX));
+        }
         let turn = match self.on.has(Feature::NamedStops) {
             true => self.dice.pick(&[
                 NamedTurn::None,
                 NamedTurn::Ended,
                 NamedTurn::Running,
                 NamedTurn::Running,
+                NamedTurn::Unknown,
                 NamedTurn::Unknown,
             ]),
             false => NamedTurn::None,
@@ -177,7 +195,7 @@ impl Planner<'_> {
         if !self.on.has(Feature::Permissions) {
             return;
         }
-        for _ in 0..self.dice.from_to(0, 3) {
+        for _ in 0..self.dice.between(0, 3) {
             let (mut when, session) = (when::at(&mut self.dice, ANSWER), self.session());
             if when.event == Some(Kind::PermissionRaised) && !self.dice.in_16(2) {
                 when.then = Delay::Us(self.dice.magnitude(3_000, 4_000_000));
@@ -191,7 +209,7 @@ impl Planner<'_> {
     fn oddities(&mut self, messages: u32) {
         let on = self.on;
         if on.has(Feature::RepeatedCalls) {
-            for _ in 0..self.dice.from_to(1, 2) {
+            for _ in 0..self.dice.between(1, 2) {
                 let when = when::at(&mut self.dice, when::ANY);
                 let call = usize::try_from(self.dice.below(4)).unwrap_or(0);
                 let changed = match self.dice.in_16(10) {
@@ -212,7 +230,7 @@ impl Planner<'_> {
         {
             if on.has(feature) && self.dice.in_16(12) {
                 let when = when::at(&mut self.dice, when::ANY);
-                let message = u32::try_from(self.dice.from_to(1, u64::from(messages))).unwrap_or(1);
+                let message = u32::try_from(self.dice.between(1, u64::from(messages))).unwrap_or(1);
                 let session = self.session();
                 let mode = SendMode::AfterTurn;
                 self.push(when, Act::Send { session, message, text: text.to_owned(), mode });
@@ -227,7 +245,7 @@ fn clients(seed: u64, on: Features, options: &Options, actions: &mut Vec<Action>
         if !on.has(feature) {
             continue;
         }
-        for _ in 0..dice.from_to(1, 2) {
+        for _ in 0..dice.between(1, 2) {
             let when = when::at(&mut dice, when::ANY);
             let client = usize::try_from(dice.below(options.clients as u64)).unwrap_or(0);
             let ms = dice.magnitude(5, 6_000);

@@ -15,7 +15,7 @@ use super::steps;
 /// A longer silence would end the first phase of a run.
 const SILENCE_MS_MAX: u64 = 8_000;
 /// How long an agent works at most.
-const WORK_MS_MAX: u64 = 60_000;
+const WORK_MS_MAX: u64 = 120_000;
 
 /// How a turn goes on.
 #[derive(Clone, Copy)]
@@ -122,7 +122,7 @@ pub(super) fn turns(seed: u64, on: Features, messages: u32) -> Vec<Turn> {
             let mut when = When { contains: Some(format!("m{message}:")), ..When::default() };
             // Most agents that fall do not fall again.
             if on.has(Feature::FallsInTurns) && writer.dice.in_16(8) {
-                when.life = Some(writer.dice.from_to(1, 2));
+                when.life = Some(writer.dice.between(1, 2));
             }
             Turn { when, steps: writer.turn(message) }
         })
@@ -138,14 +138,15 @@ impl Writer {
         self.open = None;
         let mut steps = Vec::new();
         let beats = self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]);
-        let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(13) {
-            true => self.dice.magnitude(3_000, WORK_MS_MAX),
+        let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
+            true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
+            true => self.dice.between(20_000, WORK_MS_MAX),
             false => self.dice.pick(&[0, 1, 5, 20, 100, 400]),
         };
         let pauses = work_ms.div_ceil(SILENCE_MS_MAX).max(u64::from(beats > 0));
         for n in 0..pauses.max(beats) {
             if n < pauses {
-                let ms = self.dice.from_to(work_ms / pauses / 2, work_ms / pauses);
+                let ms = self.dice.between(work_ms / pauses / 2, work_ms / pauses);
                 steps.push(steps::delay(ms));
             }
             if n < beats {
@@ -173,11 +174,16 @@ impl Writer {
             Beat::Think => steps.push(steps::think("let me see ")),
             Beat::Tool => self.tool(message, steps),
             Beat::Permission => self.permission(message, steps),
-            Beat::Fall => steps.push(steps::fall(&mut self.dice, self.on)),
+            Beat::Fall => {
+                if self.on.has(Feature::Forks) && self.dice.in_16(8) {
+                    steps.push(steps::fork(&mut self.dice, self.on));
+                }
+                steps.push(steps::fall(&mut self.dice, self.on));
+            }
             Beat::Fork => steps.push(steps::fork(&mut self.dice, self.on)),
             Beat::Echo => steps.push(steps::echo()),
             Beat::SplitSay => {
-                let at = vec![1, usize::try_from(self.dice.from_to(2, 150)).unwrap_or(2)];
+                let at = vec![1, usize::try_from(self.dice.between(2, 150)).unwrap_or(2)];
                 let gap_ms = self.dice.pick(&[0, 1, 17, 250]);
                 steps.push(steps::split(at, gap_ms));
                 steps.push(steps::say("in pieces"));
@@ -304,7 +310,10 @@ impl Writer {
                 let code = self.dice.pick(&[-32603, -32602, -32601, 1]);
                 steps::reply_error(code, "something went wrong")
             }
-            Ending::SignedOut => steps::reply_error(-32000, "Authentication required"),
+            Ending::SignedOut => {
+                let said = ["Authentication required", "No API key found for this provider"];
+                steps::reply_error(-32000, self.dice.pick(&said))
+            }
             Ending::OddReason => steps::reply_because(
                 self.dice
                     .pick(&[
@@ -344,8 +353,8 @@ impl Writer {
     pub(super) fn late_ms(&mut self) -> u64 {
         match self.dice.below(8) {
             0..=3 => 0,
-            4 => self.dice.from_to(1, 20),
-            5..=6 => self.dice.from_to(LATE_UPDATE_WINDOW_MS - 8, LATE_UPDATE_WINDOW_MS + 5),
+            4 => self.dice.between(1, 20),
+            5..=6 => self.dice.between(LATE_UPDATE_WINDOW_MS - 8, LATE_UPDATE_WINDOW_MS + 5),
             _ => self.dice.magnitude(20, 4_000),
         }
     }

@@ -55,8 +55,7 @@ const fn edges(kind: EventKind) -> &'static [Edge] {
 
 /// How far from an edge things may be.
 const EDGE_US: u64 = 5_000;
-/// Shorter than any quiet that ends the first phase.
-const DELAY_US_MAX: u64 = 6_000_000;
+const DELAY_US_MAX: u64 = 60_000_000;
 
 /// One of these moments.
 pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {
@@ -72,17 +71,51 @@ pub(super) fn at(dice: &mut Dice, moments: &[Moment]) -> Trigger {
     }
     let (kind, most, _) = chosen;
     // The first ones are likelier: most runs have no more.
-    let upper = dice.from_to(1, most);
-    let nth = u32::try_from(dice.from_to(1, upper)).unwrap_or(1);
+    let upper = dice.between(1, most);
+    let nth = u32::try_from(dice.between(1, upper)).unwrap_or(1);
     Trigger::after(kind, nth).then(delay(dice, kind))
+}
+
+/// What an event leads to.
+const fn effect(kind: EventKind) -> EventKind {
+    match kind {
+        Kind::AgentAnswered => Kind::TurnEnded,
+        Kind::AgentAsked => Kind::PermissionRaised,
+        Kind::CallMade => Kind::CallAnswered,
+        Kind::CancelWritten => Kind::CancelRead,
+        Kind::PromptWritten => Kind::PromptRead,
+        Kind::StdinClosed => Kind::ProcessEnded,
+        Kind::UnitSubmitted => Kind::UnitAnswered,
+        other => other,
+    }
+}
+
+/// At the same moment, or right behind it.
+pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
+    let later = |us: u64| if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) };
+    match dice.below(5) {
+        0 => other,
+        1 => Trigger { event: other.event.map(effect), then: Delay::None, ..other },
+        2 => other.then(later(dice.between(1, 4_000))),
+        _ => other.then(later(dice.magnitude(1_000, 400_000))),
+    }
+}
+
+/// With the submission of a unit; gives when that unit is answered.
+pub(super) fn answered(dice: &mut Dice, when: &mut Trigger) -> Trigger {
+    let nth = u32::try_from(dice.between(2, 14)).unwrap_or(2);
+    *when = Trigger::after(Kind::UnitSubmitted, nth);
+    Trigger::after(Kind::UnitAnswered, nth)
 }
 
 /// Mostly none, else a moment, an edge or a while.
 fn delay(dice: &mut Dice, kind: EventKind) -> Delay {
     let edges = edges(kind);
     match dice.below(16) {
+        // What it had written is still on its way.
+        0..=5 if matches!(kind, Kind::ProcessEnded) => Delay::Us(dice.magnitude(500, 1_000_000)),
         0..=8 => Delay::None,
-        9..=10 => Delay::Us(dice.from_to(1, 3_000)),
+        9..=10 => Delay::Us(dice.between(1, 3_000)),
         11..=13 if !edges.is_empty() => {
             let edge = dice.pick(edges);
             let us = i64::try_from(dice.below(2 * EDGE_US + 1)).unwrap_or(0);

@@ -89,6 +89,20 @@ impl Clients {
         self.lock(client).timelines.get(session).cloned().unwrap_or_default()
     }
 
+    /// Looks at what a client has of a session.
+    pub(super) fn look<T>(
+        &self,
+        client: usize,
+        session: &SessionId,
+        look: impl FnOnce(&Timeline) -> T,
+    ) -> T {
+        let guard = self.lock(client);
+        match guard.timelines.get(session) {
+            Some(timeline) => look(timeline),
+            None => look(&Timeline::default()),
+        }
+    }
+
     /// What a client was last told of a session.
     pub(super) fn summary(&self, client: usize, session: &SessionId) -> Option<Summary> {
         self.lock(client).summaries.get(session).cloned()

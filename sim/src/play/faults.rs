@@ -107,8 +107,9 @@ impl Faults {
 
     fn kill_supervisor(&self) -> bool {
         let facts = self.witness.facts();
-        let newest = facts.newest_living().and_then(|no| facts.children[no].supervisor.clone());
-        let Some(supervisor) = newest else { return false };
+        let supervisors = facts.children.iter().rev().filter_map(|child| child.supervisor.as_ref());
+        let newest = { supervisors }.find(|supervisor| self.world.is_alive(supervisor));
+        let Some(supervisor) = newest.cloned() else { return false };
         self.witness.met_in_world(WorldMark::SupervisorKilled);
         self.world.strike(&supervisor, Sig::Kill);
         true

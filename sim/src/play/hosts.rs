@@ -193,7 +193,12 @@ impl Hosts {
             store: Arc::clone(&inner),
             crashing: Arc::clone(&crashing),
         };
-        let store: SharedStore = Arc::new(SeenStore { inner, host: no, witness });
+        let store: SharedStore = Arc::new(SeenStore {
+            inner,
+            host: no,
+            kernel: Arc::clone(self.world.kernel()),
+            witness,
+        });
         let seen: SharedPlatform = Arc::new(SeenPlatform {
             inner: platform.clone(),
             witness: Arc::clone(&self.witness),

@@ -147,6 +147,16 @@ fn finish(ended: Ended<()>, testimony: Testimony, tape: Tape, trace: Trace, now:
     }
 }
 
+/// Of what is planned: how much is done, and for how much the trigger has fired.
+#[derive(Clone)]
+struct Progress(moored::platform::Watched<(usize, usize)>);
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self(moored::platform::Watched::new((0, 0)))
+    }
+}
+
 /// Everything a run is made of.
 struct Stage {
     kernel: SharedKernel,
@@ -199,7 +209,7 @@ impl Stage {
         self.clients.start();
         let (people, faults) = (people::People::new(&self), faults::Faults::new(&self));
         let people = Arc::new(people);
-        let done = moored::platform::Watched::new(0_usize);
+        let done = Progress::default();
         let planned =
             self.scenario.actions.len() + self.scenario.faults.len() + self.hooks.drives.len();
         for drive in &self.hooks.drives {
@@ -223,28 +233,29 @@ impl Stage {
     fn when(
         &self,
         trigger: Trigger,
-        done: &moored::platform::Watched<usize>,
+        progress: &Progress,
         act: impl Future<Output = ()> + Send + 'static,
     ) {
-        let (kernel, witness, done) =
-            (Arc::clone(&self.kernel), Arc::clone(&self.witness), done.clone());
+        let (kernel, witness, progress) =
+            (Arc::clone(&self.kernel), Arc::clone(&self.witness), progress.clone());
         self.kernel.spawn(
             "planned",
             Box::pin(async move {
                 if let Some(event) = trigger.event {
                     witness.after(event, trigger.nth).await;
                 }
+                progress.0.update(|(_, fired)| *fired += 1);
                 kernel.sleep_us(trigger.then.as_us()).await;
                 if !witness.facts_healed() && !witness.is_broken() {
                     act.await;
                 }
-                done.update(|done| *done += 1);
+                progress.0.update(|(done, _)| *done += 1);
             }),
         );
     }
 
     /// Until everything planned is done, or nothing happens any more that could set the rest off.
-    async fn until_quiet(&self, done: &moored::platform::Watched<usize>, planned: usize) {
+    async fn until_quiet(&self, progress: &Progress, planned: usize) {
         let began = self.kernel.now();
         let mut last = (u64::MAX, self.kernel.now());
         loop {
@@ -255,9 +266,12 @@ impl Stage {
                 last = (seen, now);
             }
             let quiet_ms = now.as_ms() - last.1.as_ms();
-            let over = done.get() == planned && quiet_ms >= 1_000;
+            let (done, fired) = progress.0.get();
+            let over = done == planned && quiet_ms >= 1_000;
             let late = now.as_ms() - began.as_ms() >= FAULTY_MS_MAX;
-            if over || quiet_ms >= QUIET_MS || late || self.witness.is_broken() {
+            // Somebody may be about to do something, however quiet it is.
+            let nothing_comes = done == fired && quiet_ms >= QUIET_MS;
+            if over || nothing_comes || late || self.witness.is_broken() {
                 return;
             }
         }

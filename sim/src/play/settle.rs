@@ -19,7 +19,8 @@ use crate::scenario::{Act, NamedTurn};
 use crate::witness::Seen;
 
 /// How long a session may go on working by itself once the faults are over, before a person presses Stop.
-const PATIENCE_MS: u64 = 20_000;
+/// As long as an agent thinks about a message.
+const PATIENCE_MS: u64 = 120_000;
 /// After that Stop it must be at rest within this: the cancel wait, every window of the ladder twice, the sweep of the
 /// tree, stdout's end, the store's retry, and a slow machine's delays.
 pub const REST_MS_MAX: u64 = 40_000;
@@ -101,7 +102,7 @@ impl Settling<'_> {
     }
 
     /// Its agent's end can no longer be proven to the host: what ran reads as running, and a message whose fate is not
-    /// known as working, until a later host restores the session (rules 1.8.8, 4.2.2; table 3.12).
+    /// known as working, until a later host restores the session (rules 1.8.8, 3.12, 4.2.2).
     fn waits_for_proof(&self, session: &SessionId) -> bool {
         let host = self.stage.hosts.current().map(|current| current.no);
         let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
@@ -110,11 +111,10 @@ impl Settling<'_> {
             && self.stage.witness.facts().is_unprovable(session, host)
     }
 
-    /// It is closed: no client is told of it any more, and the journal has the last word.
-    fn is_over(&self, session: &SessionId) -> bool {
-        let timeline = read(&self.on_disk(session));
-        self.stage.clients.summary(0, session).is_none_or(|s| s.status.is_none())
-            && !is_busy(&timeline)
+    /// It is closed: clients are told of it no more, and the journal has the last word.
+    async fn is_over(&self, session: &SessionId) -> bool {
+        let Some(current) = self.stage.hosts.current() else { return false };
+        current.host.snapshot(session).await.is_err() && !is_busy(&read(&self.on_disk(session)))
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
@@ -123,7 +123,7 @@ impl Settling<'_> {
         if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
             return Ok(());
         }
-        if self.is_over(session) {
+        if self.is_over(session).await {
             return Ok(());
         }
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
@@ -233,7 +233,7 @@ impl Settling<'_> {
         };
         self.people.act(&send).await;
         let (clients, witness) = (&self.stage.clients, &self.stage.witness);
-        let state = || clients.timeline(0, session).submission(&message).map(|s| s.state);
+        let state = || clients.look(0, session, |held| held.submission(&message).map(|s| s.state));
         let refused = || witness.was_refused(&message);
         let over = || {
             let told = state();
@@ -294,7 +294,7 @@ impl Settling<'_> {
             let Some(snapshot) = snapshot else { continue };
             let all_there = || {
                 (0..stage.clients.count()).all(|client| {
-                    stage.clients.timeline(client, session).cursor().seq >= snapshot.cursor.seq
+                    stage.clients.look(client, session, |t| t.cursor().seq) >= snapshot.cursor.seq
                 })
             };
             if !self.within(CONVERGE_MS_MAX, all_there).await {
@@ -350,9 +350,9 @@ const REFUSED_BY: &[&str] =
 
 /// Nothing runs, nothing waits, nobody is asked, as far as the person's own client knows.
 pub(super) fn is_at_rest(clients: &Clients, session: &SessionId) -> bool {
-    let timeline = clients.timeline(0, session);
     let status = clients.summary(0, session).and_then(|s| s.status);
-    !is_busy(&timeline) && !matches!(status, Some(Status::Working | Status::Attention))
+    !clients.look(0, session, is_busy)
+        && !matches!(status, Some(Status::Working | Status::Attention))
 }
 
 fn read(snapshot: &Snapshot) -> Timeline {

@@ -15,6 +15,9 @@ use crate::witness::{HostNo, Seen, SharedWitness};
 /// A commit takes at least this long.
 const COMMIT_US_MIN: u64 = 1_000;
 
+/// How long a refusal takes at most from the store's thread to the host's.
+const REFUSAL_US_MAX: u64 = 500;
+
 /// What the disk will do next; armed by faults, empty once the world is healed.
 #[derive(Default)]
 pub(super) struct Armed {
@@ -113,13 +116,14 @@ impl StoreFaults for HostDisk {
 pub struct SeenStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) host: HostNo,
+    pub(super) kernel: SharedKernel,
     pub(super) witness: SharedWitness,
 }
 
 impl SeenStore {
     /// The store of a run's first host.
-    pub fn of_one(inner: MemoryStore, witness: SharedWitness) -> Self {
-        Self { inner: Arc::new(inner), host: 0, witness }
+    pub fn of_one(inner: MemoryStore, kernel: SharedKernel, witness: SharedWitness) -> Self {
+        Self { inner: Arc::new(inner), host: 0, kernel, witness }
     }
 }
 
@@ -129,10 +133,15 @@ impl Store for SeenStore {
         let (session, host) = (unit.session.clone(), self.host);
         let last_seq = unit.rows.last().map_or(0, |row| row.seq);
         let (submitted, witness) = (self.inner.submit(unit), Arc::clone(&self.witness));
+        let kernel = Arc::clone(&self.kernel);
         Box::pin(async move {
             let answer = submitted.await;
             let refusal = answer.as_ref().err();
             witness.see(&Seen::UnitAnswered { host, session: &session, last_seq, refusal });
+            if matches!(refusal, Some(Refusal::Retry { .. })) {
+                // The host may submit the next unit before it reads this.
+                kernel.sleep_us(kernel.choose("store.refusal_us", REFUSAL_US_MAX)).await;
+            }
             answer
         })
     }

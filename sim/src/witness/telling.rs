@@ -127,7 +127,9 @@ impl Facts {
             }
             Seen::Reported { child, report } => {
                 let Some(child) = self.children.get_mut(*child) else { return };
-                child.told |= matches!(report, Report::Exited { .. });
+                // A host that is gone is told nothing.
+                let hears = self.hosts.contains(&child.host);
+                child.told |= hears && matches!(report, Report::Exited { .. });
                 child.lost |= **report == Report::SupervisorLost;
             }
             Seen::HostOpened { host } => {

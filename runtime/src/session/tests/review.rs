@@ -349,3 +349,21 @@ fn what_is_known_of_an_unproven_end_is_saved_before_a_host_may_end_over_it() {
     rig.commit_all();
     assert!(rig.session.is_unproven() && rig.session.is_saved());
 }
+
+#[test]
+fn a_close_of_a_tree_that_nobody_can_sweep_any_more_is_refused_by_name() {
+    let mut rig = Rig::ready();
+    let generation = rig.generation.clone();
+    let exited = Report::Exited { exit: Exit::Code(0) };
+    rig.session.handle_report(rig.now, &generation, exited);
+    rig.settle();
+    rig.session.handle_stdout_end(rig.now, &generation);
+    rig.session.handle_stderr_end(rig.now, &generation);
+    rig.session.handle_report(rig.now, &generation, Report::SupervisorLost);
+    rig.settle();
+    let close = rig.close();
+    let Some(Answer::Closed(Err(refused))) = rig.answers.get(&close) else {
+        panic!("the close waits for ever: {:?}", rig.answers.get(&close));
+    };
+    assert_eq!(refused.code, RefusalCode::OwnershipUnknown);
+}
