@@ -224,7 +224,9 @@ mod tests {
     fn failing() -> Scenario {
         let mut scenario = Scenario::quiet("never-answered", 7);
         scenario.options.definition =
-            [("versions".to_owned(), serde_json::json!({ "from": "999.0.0" }))].into_iter().collect();
+            [("versions".to_owned(), serde_json::json!({ "from": "999.0.0" }))]
+                .into_iter()
+                .collect();
         scenario.actions = vec![Action {
             when: Trigger::at_start(),
             act: Act::Stop { session: 0, turn: Default::default() },
