@@ -2,6 +2,7 @@
 
 mod prove;
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -23,6 +24,7 @@ reattach. Every conversation is journaled, and what happens to it is tried under
 
 Prove it:
   moored sweep                     every scenario over seeds, simulated, on all cores; a table at the end
+  moored explore                   every order of a few messages, Stops and a crash, on the pure core
   moored replay [NAME] --seed N    one of those runs again, identically; or FILE, a failure that was written
   moored merge FILE...             one report of the parts of a sweep that many machines ran
   moored keep FILE                 a failure becomes a regression, replayed first from then on
@@ -59,6 +61,11 @@ pub enum Command {
     /// The agent is the command line after `--`; without one, a built-in scripted agent runs as a real process. Type a
     /// message and press Enter. Ctrl-C while the agent works is a Stop; Ctrl-C or Ctrl-D at rest closes the session.
     Chat(Chat),
+    /// Try every order of a small alphabet on the pure core, each state once: the first violation comes with the
+    /// shortest way to it.
+    ///
+    /// Without a name: 2 messages, 2 Stops and 1 crash of the host, to 20 steps.
+    Explore(Explore),
     /// Print the journal of a session, one line a row, times as offsets from its first row.
     Journal(Journal),
     /// Play a scenario document, in simulation or with real processes and real pipes.
@@ -113,6 +120,43 @@ pub struct Chat {
     /// The agent's program and its arguments.
     #[arg(last = true, value_name = "AGENT ARGS")]
     pub command: Vec<String>,
+}
+
+/// Options of `moored explore`.
+#[derive(Debug, Args)]
+pub struct Explore {
+    /// A built-in alphabet (`--list` names them) [default: race].
+    pub name: Option<String>,
+    /// Go no deeper than this many steps [default: the alphabet's own; most go on until no state is left].
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
+    /// Messages, in place of the alphabet's own number.
+    #[arg(long, value_name = "N")]
+    pub sends: Option<u8>,
+    /// Presses of Stop.
+    #[arg(long, value_name = "N")]
+    pub stops: Option<u8>,
+    /// Crashes of the host.
+    #[arg(long, value_name = "N")]
+    pub crashes: Option<u8>,
+    /// Pieces of text behind an answer.
+    #[arg(long, value_name = "N")]
+    pub late_updates: Option<u8>,
+    /// Times the store refuses.
+    #[arg(long, value_name = "N")]
+    pub refusals: Option<u8>,
+    /// Threads [default: one a core].
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// End after this time: `30s`, `5m`, `500ms`.
+    #[arg(long = "for", value_name = "TIME", value_parser = time_ms)]
+    pub time_ms: Option<u64>,
+    /// Name the built-in alphabets.
+    #[arg(long)]
+    pub list: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `moored journal`.

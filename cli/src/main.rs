@@ -3,6 +3,7 @@
 mod args;
 mod chat;
 mod error;
+mod explore;
 mod fake_agent;
 mod files;
 mod generate;
@@ -47,6 +48,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
     match arguments.command {
         None => output::print(args::EXPLANATION),
         Some(Command::Chat(options)) => chat::run(options),
+        Some(Command::Explore(options)) => explore::run(&options),
         Some(Command::Journal(options)) => journal::run(&options),
         Some(Command::Play(options)) => play::run(&options),
         Some(Command::Ps(options)) => ps::run(&options),

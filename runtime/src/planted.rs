@@ -40,7 +40,6 @@ bugs! {
     // Starting.
     SpawnBeforeReservation, "6.13.5", "spawn-before-reservation", "a child is spawned before its reservation is durable";
     ReuseTheFence, "6.13.5", "reuse-the-fence", "the next child runs under the fence of the last one";
-    ReadyBeforeLink, "7.1.5", "ready-before-link", "a child is ready before its handle link is durable";
     ForgetTheNewHandle, "7.1.1", "forget-the-new-handle", "a new agent session that stands in for a lost one is not recorded";
     RowsFromReplay, "7.2.5", "rows-from-replay", "what an agent repeats while it loads a session becomes rows again";
 

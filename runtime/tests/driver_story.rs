@@ -3,6 +3,7 @@
 mod common;
 
 use common::host::*;
+use moored::coverage::CoverageMark;
 use moored::failure::RefusalCode;
 use moored::host::Stop;
 use moored::ids::Fence;
@@ -52,6 +53,30 @@ fn a_send_whose_future_is_dropped_is_neither_undone_nor_done_twice() {
         host.shutdown().await.unwrap();
     });
     assert_eq!(place.world.seen.lock().unwrap().prompts, ["say once"]);
+}
+
+#[test]
+fn what_the_host_and_its_sessions_meet_is_told_once() {
+    let place = Place::default();
+    place.world.tell(async {
+        let (host, session) = place.with_session("s").await;
+        let context = person(&host);
+        for _ in 0..3 {
+            host.send(&session, message("m", "say hi"), context.clone()).await.unwrap();
+        }
+        settled(&host, &session, 1).await;
+        for _ in 0..3 {
+            let mut stale = person(&host);
+            stale.expected_fence = Some(Fence(9));
+            host.stop(&session, Stop::default(), stale).await.unwrap_err();
+        }
+        host.shutdown().await.unwrap();
+    });
+    let met = place.world.met.lock().unwrap().clone();
+    assert_eq!(
+        met,
+        [CoverageMark::OperationReplayed, CoverageMark::FenceStale, CoverageMark::LeftOnEof]
+    );
 }
 
 #[test]

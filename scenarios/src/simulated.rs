@@ -1,7 +1,6 @@
 //! Playing a document in the simulated world.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use moored::coverage::CoverageMarks;
 use moored::session::ladder::Profile;
@@ -10,16 +9,16 @@ use moored::store::{SharedStore, Unit};
 use moored_fake_agents::Script;
 use moored_sim::draws::{Source, Tape};
 use moored_sim::kernel::{self, Ended, KernelKind, RunOptions, SharedKernel};
-use moored_sim::marks::WorldMarks;
-use moored_sim::oracles::Violation;
-use moored_sim::play::Run;
-use moored_sim::timeline::{Entry, Lane};
-use moored_sim::trace::{Keep, TraceLine};
+use moored_sim::oracles::{self, Violation};
+use moored_sim::play::{Run, SeenPlatform, SeenStore};
+use moored_sim::trace::Keep;
+use moored_sim::witness::{Seen, SharedWitness, Witness};
 use moored_sim::{SimPlatform, World, WorldOptions};
 
 use crate::document::{AgentSource, Document};
-use crate::stage::{PlayError, Played, Stage, play};
 use moored_sim::agent::{PROGRAM, programs};
+
+use crate::stage::{PlayError, Played, SESSION, Stage, play};
 
 /// The oracle of a run that did not end by itself, as the simulator names it.
 const OWN_FAULTS: &str = "own-faults";
@@ -61,8 +60,16 @@ pub fn simulate(document: &Document, run: &SimulatedRun) -> Result<(Played, Run)
     };
     let keep = if run.trace { Keep::Lines } else { Keep::Hashes };
     let options = RunOptions { source, keep, ..RunOptions::seed(run.kernel, seed) };
-    let about = document.clone();
-    let outcome = kernel::run(options, move |kernel| Box::pin(on_stage(about, kernel)))?;
+    let (about, keeps) = (document.clone(), run.trace);
+    // The witness outlives a run that ends in a panic or a deadlock.
+    let place: Arc<OnceLock<SharedWitness>> = Arc::default();
+    let kept = Arc::clone(&place);
+    let outcome = kernel::run(options, move |kernel| {
+        let witness = Witness::new(Arc::clone(&kernel), oracles::all(), keeps);
+        let _ = kept.set(Arc::clone(&witness));
+        Box::pin(on_stage(about, kernel, witness))
+    })?;
+    let seen = place.get().map(|witness| witness.testify()).unwrap_or_default();
     let fallen = match &outcome.ended {
         Ended::Deadlock { waiting } => {
             Some(format!("nothing can happen any more: {waiting:?} wait"))
@@ -81,63 +88,56 @@ pub fn simulate(document: &Document, run: &SimulatedRun) -> Result<(Played, Run)
     played.order_hash = Some(outcome.trace.order_hash());
     played.trace = outcome.trace.lines().iter().map(ToString::to_string).collect();
     let rule = if document.tests.is_empty() { "-".to_owned() } else { document.tests.join(", ") };
-    let violation = (!played.failures.is_empty()).then(|| Violation {
+    let unmet = (!played.failures.is_empty()).then(|| Violation {
         oracle: oracle.into(),
         rule: rule.into(),
         words: played.failures.join("; "),
         at: outcome.now,
     });
+    if let Some(violation) = &seen.violation {
+        let Violation { oracle, rule, words, at } = violation;
+        played.failures.push(format!("{oracle} (rule {rule}) at {} ms: {words}", at.as_ms()));
+    }
     let run = Run {
-        violation,
-        violation_entry: None,
+        // What a rule says comes before what the document says.
+        violation: seen.violation.or(unmet),
+        violation_entry: seen.violation_entry,
         tape: outcome.tape,
-        entries: outcome.trace.lines().iter().map(told).collect(),
+        entries: seen.entries,
         trace: outcome.trace,
         virtual_ms: outcome.now.as_ms(),
         met: played.met,
-        world: WorldMarks::default(),
-        transitions: BTreeSet::new(),
+        world: seen.world,
+        transitions: seen.transitions,
     };
     Ok((played, run))
 }
 
-/// A line of the trace as an entry of the timeline.
-fn told(line: &TraceLine) -> Entry {
-    let (area, _) = line.what.split_once('.').unwrap_or((line.what, ""));
-    let lane = match area {
-        "effect" => Lane::Host,
-        "file" => Lane::Agent,
-        _ => Lane::Process,
-    };
-    Entry {
-        at: line.at,
-        lane,
-        kind: line.what.into(),
-        words: line.detail.clone(),
-        detail: String::new(),
-        link: None,
-    }
-}
-
-async fn on_stage(document: Document, kernel: SharedKernel) -> Result<Played, PlayError> {
+async fn on_stage(
+    document: Document,
+    kernel: SharedKernel,
+    witness: SharedWitness,
+) -> Result<Played, PlayError> {
     let options = match document.profile {
         Profile::Posix => WorldOptions::default(),
         Profile::Win32 => WorldOptions::win32(),
     };
     let script = document.script().unwrap_or_default();
     let world = World::new(kernel, options, scripted(&document, script));
+    world.attach(Arc::clone(&witness));
     let host = SimPlatform::start(&world, "host");
-    let faults = Arc::new(SlowDisk(Arc::clone(world.kernel())));
-    let (store, writer) = MemoryStore::open(&MemoryDisk::default(), "1", faults)?;
+    let faults = SlowDisk { kernel: Arc::clone(world.kernel()), witness: Arc::clone(&witness) };
+    let (store, writer) = MemoryStore::open(&MemoryDisk::default(), "1", Arc::new(faults))?;
     moored::platform::Platform::spawn_task(&host, "store", writer);
-    let store: SharedStore = Arc::new(store);
+    let store: SharedStore = Arc::new(SeenStore::of_one(store, Arc::clone(&witness)));
+    witness.see(&Seen::HostOpened { host: 0 });
     let command = match &document.agent {
         AgentSource::Missing(program) => vec![program.clone()],
         _ => vec![PROGRAM.to_owned()],
     };
     let stage = Stage {
         document,
-        platform: Arc::new(host.clone()),
+        platform: Arc::new(SeenPlatform::of_one(host, witness, SESSION.into())),
         store,
         command,
         workspace: "/work".to_owned(),
@@ -165,16 +165,23 @@ fn scripted(document: &Document, script: Script) -> moored_sim::Programs {
 }
 
 /// A disk that works, and takes its time.
-struct SlowDisk(SharedKernel);
+struct SlowDisk {
+    kernel: SharedKernel,
+    witness: SharedWitness,
+}
 
 impl StoreFaults for SlowDisk {
     fn before_commit(&self, _units: &[&Unit]) -> moored::platform::BoxFuture<CommitVerdict> {
-        let kernel = Arc::clone(&self.0);
+        let kernel = Arc::clone(&self.kernel);
         Box::pin(async move {
             let us = 1_000 + kernel.choose("store.commit_us", COMMIT_US_MAX);
             kernel.sleep_us(us).await;
             CommitVerdict::Commit
         })
+    }
+
+    fn stored(&self, unit: &Unit) {
+        self.witness.see(&Seen::Stored { host: 0, unit });
     }
 }
 

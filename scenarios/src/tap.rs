@@ -1,5 +1,6 @@
 //! A tap on the wire: what the host wrote to its agents and read from them, whatever platform is under it.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,7 @@ use moored::coverage::{CoverageMark, CoverageMarks};
 use moored::platform::{
     BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
 };
+use moored::session::SessionPhase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
@@ -145,8 +147,16 @@ impl Platform for TappedPlatform {
         self.inner.entropy()
     }
 
-    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
+    fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
+    }
+
+    fn observes_steps(&self) -> bool {
+        self.inner.observes_steps()
+    }
+
+    fn stepped(&self, before: SessionPhase, fact: &'static str, after: SessionPhase) {
+        self.inner.stepped(before, fact, after);
     }
 
     fn met(&self, mark: CoverageMark) {

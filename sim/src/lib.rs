@@ -26,14 +26,17 @@
 pub mod agent;
 pub mod conformance;
 pub mod draws;
+pub mod embed;
 pub mod explore;
 pub mod failure;
+pub mod generate;
 pub mod kernel;
 pub mod marks;
 pub mod oracles;
 mod platform;
 pub mod play;
 pub mod scenario;
+pub mod shrink;
 pub mod timeline;
 pub mod trace;
 pub mod witness;
@@ -42,3 +45,6 @@ pub mod world;
 pub use kernel::{KernelKind, RunOptions, SharedKernel};
 pub use platform::SimPlatform;
 pub use world::{ProcessHandle, Programs, SharedWorld, World, WorldOptions};
+
+/// Makes a test that is played over seeds: see [`embed`].
+pub use moored_sim_macros::test;

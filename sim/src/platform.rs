@@ -1,6 +1,6 @@
 //! The platform layer on a world: what the library's shipping code believes to be its machine.
 
-use std::fmt::Write;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use moored::platform::{
@@ -168,10 +168,7 @@ impl Platform for SimPlatform {
         self.0.world.entropy()
     }
 
-    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
-        let mut line = format!("{} ", Tag(self.0.identity.pid));
-        // A `String` takes everything.
-        let _ = line.write_str(&detail());
-        self.0.world.note(what, format_args!("{line}"));
+    fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
+        self.0.world.note(what, format_args!("{} {detail}", Tag(self.0.identity.pid)));
     }
 }

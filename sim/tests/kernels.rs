@@ -38,7 +38,7 @@ async fn three_conversations(host: SimPlatform) -> Vec<String> {
                     let mut bytes = vec![0; line.len()];
                     child.stdout.read_exact(&mut bytes).await.expect("it echoes");
                     let said = String::from_utf8_lossy(&bytes).into_owned();
-                    platform.event("heard", &|| said.trim_end().to_owned());
+                    platform.event("heard", format_args!("{}", said.trim_end()));
                     heard.push_str(&said);
                 }
                 drop(child.stdin);

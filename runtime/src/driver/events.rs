@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use super::child::{Child, Chunk, Wrote};
 use super::session_task::{Inbox, SessionTask};
+use crate::host::Command;
 use crate::ids::{Generation, SpawnToken};
 use crate::platform::{Mono, Report, SpawnError, SpawnedChild};
 use crate::session::Ticket;
@@ -41,6 +42,28 @@ pub(super) enum Event {
     StderrEnd(Generation),
     /// A watcher that lagged asks for the whole.
     Watcher(usize),
+}
+
+impl Event {
+    /// What the machine is told by it, in a word; none for what tells it nothing.
+    pub(super) fn fact(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Inbox(Some(Inbox::Command { command: Command::Send(_), .. })) => "send",
+            Self::Inbox(Some(Inbox::Command { command: Command::Stop(_), .. })) => "stop",
+            Self::Minted(..) => "minted",
+            Self::Spawned(_, Ok(_)) => "spawned",
+            Self::Report(_, Report::Exited { .. }) => "exited",
+            Self::Report(_, Report::Swept { .. }) => "swept",
+            Self::Stored(_, Ok(())) => "durable",
+            Self::Stored(_, Err(_)) => "refused",
+            Self::Deadline(_) => "deadline",
+            Self::Wrote(_, Ok(_)) => "written",
+            Self::Stdout(..) => "stdout",
+            Self::StdoutEnd(_) => "stdout-end",
+            Self::StderrEnd(_) => "stderr-end",
+            _ => return None,
+        })
+    }
 }
 
 impl SessionTask {

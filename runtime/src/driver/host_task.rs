@@ -332,7 +332,7 @@ impl HostTask {
                 TaskError::Panicked(..) => "panicked",
             };
             tracing::error!(session = %session, "the session's task {what}; it takes no more calls");
-            self.around.platform.event(SESSION_FAILED, &|| format!("{session}: {fault}"));
+            self.around.platform.event(SESSION_FAILED, format_args!("{session}: {fault}"));
             SessionEnd::Failed
         });
         self.machine.handle_ended(&session, end);

@@ -169,6 +169,17 @@ impl SessionTask {
     }
 
     fn handle(&mut self, event: Event) {
+        if !self.around.platform.observes_steps() {
+            return self.hear(event);
+        }
+        let (before, fact) = (self.session.phase(), event.fact());
+        self.hear(event);
+        if let Some(fact) = fact {
+            self.around.platform.stepped(before, fact, self.session.phase());
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
         let now = self.now();
         let session = &mut self.session;
         match event {
@@ -289,7 +300,7 @@ impl SessionTask {
     fn carry_out(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
             let (id, detail) = (&self.id, &effect);
-            self.around.platform.event("effect", &|| format!("{id} {detail}"));
+            self.around.platform.event("effect", format_args!("{id} {detail}"));
             self.perform(effect);
         }
         self.met.tell(self.around.platform.as_ref(), self.session.met());
@@ -381,8 +392,11 @@ impl SessionTask {
         match at_rest {
             true if self.session.record().closed => Some(SessionEnd::Closed),
             true if self.quitting => Some(SessionEnd::AtRest),
-            // Every window has passed; only another caller would try again, and there will be none.
-            false if self.quitting && self.session.is_unproven() => Some(SessionEnd::Unproven),
+            // Every window has passed; only another caller would try again, and there will be none. What was seen of
+            // the end is on disk first: the next host goes by it.
+            false if self.quitting && self.session.is_unproven() && self.session.is_saved() => {
+                Some(SessionEnd::Unproven)
+            }
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{EpochId, Fence, OperationId, SessionId};
 use crate::planted::PlantedBug;
 use crate::platform::Moment;
-use crate::session::record::{Lease, SessionRecord};
+use crate::session::record::{Claim, Lease, SessionRecord};
 use crate::session::{Answer, CallId, Operation};
 use crate::store::{LedgerOutcome, StoreImage};
 
@@ -128,14 +128,17 @@ impl HostMachine {
         now: Moment,
     ) -> (Self, Vec<SessionRecord>) {
         let ledger = Ledger::restore(image.ledger, now.wall_ms);
-        let standing = |record: &SessionRecord| match record.closed {
+        // One whose close the last host did not live to finish is still to be settled (rule 6.11.1), and is closed then.
+        let is_over =
+            |record: &SessionRecord| record.closed && record.lease.claim == Claim::Released;
+        let standing = |record: &SessionRecord| match is_over(record) {
             true => Standing::Closed,
             false => Standing::Open,
         };
         let mut sessions: BTreeMap<_, _> =
             image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
         sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
-        let open = image.records.into_iter().filter(|record| !record.closed).collect();
+        let open = image.records.into_iter().filter(|record| !is_over(record)).collect();
         (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
     }
 

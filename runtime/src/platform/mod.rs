@@ -18,11 +18,13 @@ pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};
 pub use time::{Elapsed, Moment, Mono, sleep_ms, timeout};
 pub use watched::Watched;
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::coverage::CoverageMark;
+use crate::session::SessionPhase;
 
 /// A boxed future of the layer.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -51,7 +53,15 @@ pub trait Platform: Send + Sync + 'static {
     fn entropy(&self) -> [u8; 16];
 
     /// An observation point: free in production, the trace in simulation.
-    fn event(&self, _what: &'static str, _detail: &dyn Fn() -> String) {}
+    fn event(&self, _what: &'static str, _detail: fmt::Arguments<'_>) {}
+
+    /// Whether [`Platform::stepped`] is to be told; asked before each step, because what it is told costs a little.
+    fn observes_steps(&self) -> bool {
+        false
+    }
+
+    /// A session's machine was told something: where it stood, what it was told, where it stands.
+    fn stepped(&self, _before: SessionPhase, _fact: &'static str, _after: SessionPhase) {}
 
     /// A rare branch of a rule was met: told once by each machine, free in production.
     fn met(&self, _mark: CoverageMark) {}

@@ -261,9 +261,11 @@ impl Child {
             && self.ending.as_ref().and_then(|e| e.ladder.as_ref()).is_some_and(Ladder::gave_up)
     }
 
-    /// The root is gone, and somebody it left cannot be ended.
+    /// The root is gone, and somebody it left cannot be ended. What was left on purpose is no resistance (decision D21).
     pub(super) fn tree_resists(&self) -> bool {
-        self.exit_recorded && matches!(self.tree, Tree::Swept { empty: false, .. })
+        self.exit_recorded
+            && self.over.is_none()
+            && matches!(self.tree, Tree::Swept { empty: false, .. })
     }
 
     pub(super) fn is_requested(&self) -> bool {

@@ -4,12 +4,14 @@
 //!
 //! - monotonic times are written relative to now, and ages past every window that reads them are written as one;
 //! - wall times are written by their rank among all of them and now, since they are only ever compared;
+//! - sequence numbers are written by their rank as well: the next one is always higher than all there are;
 //! - ids are written by the ordinal of their first appearance. A key that is joined of parts (rule 6.3.1) is taken apart
 //!   again, so that its parts stay the ids they are elsewhere;
-//! - all else, sequence numbers and revisions among it, is written as it is.
+//! - all else, revisions and counters among it, is written as it is.
 //!
-//! The encoding can be read back but for these three, given the types: equal encodings are states that are equal up to
-//! a renaming of ids which keeps the order of every map, and a change of times which keeps their order.
+//! But for these the encoding could be read back, given the types: equal encodings are states that are equal up to a
+//! renaming of ids which keeps the order of every map, and a change of wall times and sequence numbers which keeps
+//! theirs.
 
 use std::hash::{Hash, Hasher};
 
@@ -60,6 +62,8 @@ pub(super) enum Reading {
     AsIs,
     Id,
     Wall,
+    /// A sequence number.
+    Seq,
     /// Monotonic; ages past this many microseconds are one.
     Mono(u64),
 }
@@ -82,6 +86,8 @@ pub(super) fn known_reading(field: &str) -> Reading {
         "fingerprint" | "settlement" | "settlements" => Reading::Id,
         // A turn's end: read by nothing but the window for what comes late.
         "ended" => Reading::Mono(LATE_US_MAX),
+        // The queue is keyed by them, and the latest Stop comes with its own.
+        "seq" | "queued" | "latest_stop" => Reading::Seq,
         _ if WALL_TIMES.contains(&field) => Reading::Wall,
         _ => Reading::AsIs,
     }
@@ -159,12 +165,21 @@ pub(super) struct Encoder {
     /// By the hash of its text, in the order of first appearance.
     ids: Vec<u128>,
     walls: Vec<u64>,
+    seqs: Vec<u64>,
 }
 
 impl Encoder {
     pub(super) fn new(now: Moment) -> Self {
         let (ids, walls) = (Vec::with_capacity(32), Vec::with_capacity(64));
-        Self { lanes: Lanes::new(), now, reading: Reading::AsIs, key: None, ids, walls }
+        Self {
+            lanes: Lanes::new(),
+            now,
+            reading: Reading::AsIs,
+            key: None,
+            ids,
+            walls,
+            seqs: Vec::with_capacity(64),
+        }
     }
 
     pub(super) fn put(&mut self, value: &impl Serialize) {
@@ -176,12 +191,14 @@ impl Encoder {
     pub(super) fn finish(mut self) -> u128 {
         // Whether a stored time is now or was before decides how it compares with what comes.
         self.walls.push(self.now.wall_ms);
-        let mut sorted = self.walls.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        for wall in &self.walls {
-            let rank = sorted.partition_point(|other| other < wall);
-            self.lanes.word(rank as u64);
+        for numbers in [&self.walls, &self.seqs] {
+            let mut sorted = numbers.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            for number in numbers {
+                let rank = sorted.partition_point(|other| other < number);
+                self.lanes.word(rank as u64);
+            }
         }
         self.lanes.value()
     }
@@ -195,6 +212,7 @@ impl Encoder {
                 self.known(lanes.value());
             }
             Reading::Wall => self.walls.push(number),
+            Reading::Seq => self.seqs.push(number),
             Reading::Mono(age_max) => {
                 let now = self.now.mono.0;
                 // Past and future do not meet: an age has the lowest bit set.

@@ -190,7 +190,12 @@ impl Session {
 
     /// No child, and nothing that waits to become durable.
     pub fn is_at_rest(&self) -> bool {
-        self.child.is_none() && !self.minting && self.text.is_none() && self.appends.is_empty()
+        self.child.is_none() && !self.minting && self.is_saved()
+    }
+
+    /// Nothing waits to become durable.
+    pub fn is_saved(&self) -> bool {
+        self.text.is_none() && self.appends.is_empty()
     }
 
     /// The summary, as it is published: it rests on durable rows.

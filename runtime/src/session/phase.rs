@@ -74,6 +74,18 @@ impl Session {
     }
 }
 
+impl SessionPhase {
+    /// All of it in nine bits.
+    pub const fn bits(self) -> u16 {
+        self.child as u16
+            | (self.queued as u16) << 3
+            | (self.turn as u16) << 5
+            | (self.stop as u16) << 6
+            | (self.handed_over as u16) << 7
+            | (self.refusing as u16) << 8
+    }
+}
+
 impl std::fmt::Display for SessionPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.child {

@@ -244,8 +244,10 @@ impl ser::SerializeMap for Parts<'_> {
     fn serialize_key<T: ?Sized + Serialize>(&mut self, key: &T) -> Written {
         self.to.lanes.word(PART);
         // A flattened struct comes as a map, with the names of its fields for keys.
+        let outer = self.to.reading;
         self.to.key = Some(Reading::AsIs);
-        let written = self.to.read_as(Reading::AsIs, key);
+        let reading = if outer == Reading::Seq { outer } else { Reading::AsIs };
+        let written = self.to.read_as(reading, key);
         self.reading = self.to.key.take().unwrap_or(Reading::AsIs);
         written
     }

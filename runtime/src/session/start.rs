@@ -360,12 +360,7 @@ impl Session {
         child.agent_session = Some(session);
         let generation = child.generation.clone();
         let rows = lost.map(|lost| not_restored(&lost)).into_iter().collect();
-        let linked = Draft::rows(rows).with_record();
-        if self.plants(PlantedBug::ReadyBeforeLink) {
-            self.plan(now, linked);
-            return self.become_ready(now, &generation);
-        }
-        self.plan(now, linked.gate(Gate::Ready(generation)));
+        self.plan(now, Draft::rows(rows).with_record().gate(Gate::Ready(generation)));
     }
 
     /// The link is durable. A late answer after a close never makes a child ready (rule 1.3.7).

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
+use moored::coverage::CoverageMark;
 use moored::platform::{
     BoxFuture, ChildIdentity, ChildSpec, Exit, Mono, ORDERS_MAX, Order, Platform, ProcessIdentity,
     ProofKind, Report, Signal, SpawnError, SpawnedChild, TaskError, spawn,
@@ -51,6 +52,8 @@ pub struct World {
     pub seen: Arc<Mutex<agent::Seen>>,
     /// The next fresh bytes are a fault of our own.
     pub entropy_fails: Arc<AtomicBool>,
+    /// Every mark that was told, as often as it was told.
+    pub met: Arc<Mutex<Vec<CoverageMark>>>,
 }
 
 struct Ring {
@@ -165,6 +168,10 @@ impl Platform for World {
             state.timers.insert((at, id), cx.waker().clone());
             Poll::Pending
         }))
+    }
+
+    fn met(&self, mark: CoverageMark) {
+        self.met.lock().unwrap().push(mark);
     }
 
     fn spawn_task(&self, _name: &'static str, task: BoxFuture<()>) {

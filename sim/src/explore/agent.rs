@@ -21,7 +21,6 @@ pub(super) struct Agent {
     pub(super) term: Option<Mono>,
     pub(super) sweeping: bool,
     pub(super) swept: bool,
-    /// Nothing of it may be reported any more.
     pub(super) asked: Option<Asked>,
     /// The prompt that is unanswered got its `session/cancel`.
     pub(super) cancelled: bool,
@@ -94,11 +93,6 @@ impl Agent {
             cancelled: false,
             has_answered: false,
         }
-    }
-
-    /// Something of it may still run.
-    pub(super) fn may_live(&self) -> bool {
-        !self.swept
     }
 
     /// What it writes reaches the host.

@@ -16,6 +16,8 @@ mod agent;
 mod oracle;
 mod search;
 mod step;
+#[cfg(test)]
+mod tests;
 mod transition;
 mod world;
 
@@ -24,7 +26,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use step::Step;
-pub use transition::{Fact, Transition, phase_of};
+pub use transition::{Fact, Transition, key_of, phase_of};
 
 /// How often each step may be taken that nothing else bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +64,8 @@ pub struct Alphabet {
     pub about: &'static str,
     /// Its bounds.
     pub bounds: Bounds,
+    /// How deep it is explored when nobody says how deep; absent, until no state is left.
+    pub depth: Option<usize>,
 }
 
 /// The built-in alphabets.
@@ -70,21 +74,25 @@ pub const ALPHABETS: [Alphabet; 4] = [
         name: "late",
         about: "1 message, 1 Stop, 2 late updates",
         bounds: Bounds { sends: 1, stops: 1, crashes: 0, late_updates: 2, refusals: 0 },
+        depth: None,
     },
     Alphabet {
         name: "race",
         about: "2 messages, 2 Stops, 1 crash of the host",
         bounds: Bounds { sends: 2, stops: 2, crashes: 1, late_updates: 0, refusals: 0 },
+        depth: Some(20),
     },
     Alphabet {
         name: "stop",
         about: "1 message, 2 Stops",
         bounds: Bounds { sends: 1, stops: 2, crashes: 0, late_updates: 0, refusals: 0 },
+        depth: None,
     },
     Alphabet {
         name: "store",
         about: "1 message, 1 Stop, 1 crash of the host, 2 refusals of the store",
         bounds: Bounds { sends: 1, stops: 1, crashes: 1, late_updates: 0, refusals: 2 },
+        depth: None,
     },
 ];
 

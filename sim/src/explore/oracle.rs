@@ -110,9 +110,9 @@ fn delivered(world: &World, number: u8) -> Verdict {
         format!("the turn of {id} is called cancelled, and no Stop meant it")
     })?;
     let cut = turn.state == TurnState::Interrupted;
-    // A crash may have come before the Stop was on disk.
-    let recorded = !world.around.crashed;
-    check(!(cut && stopped && recorded) || cancelled, || {
+    // A crash may have come before the Stop was on disk, and a later Stop takes the place of an earlier one.
+    let latest = !world.around.crashed && !world.around.stopped_behind_exit;
+    check(!(cut && stopped && latest) || cancelled, || {
         format!("the turn of {id} was stopped, and is not called cancelled")
     })
 }

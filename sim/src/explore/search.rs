@@ -12,7 +12,7 @@ use super::{Explored, Explorer, Progress, Step, Transition, Violation};
 /// States expanded between two merges.
 const BATCH_STATES: usize = 1_024;
 /// Worlds of the next level that are kept whole.
-const WORLDS_KEPT_MAX: usize = 60_000;
+const WORLDS_KEPT_MAX: usize = 100_000;
 
 /// The way to a state.
 struct Node {
@@ -116,9 +116,8 @@ impl Search<'_> {
             let rest = level.split_off(level.len().min(BATCH_STATES));
             let batch = std::mem::replace(&mut level, rest);
             expanded += batch.len();
-            let expansions = self.expand_batch(&batch);
-            for (open, expansion) in batch.iter().zip(expansions) {
-                self.merge(open.node, expansion, &mut next, &mut kept);
+            for (node, expansion) in self.expand_batch(batch) {
+                self.merge(node, expansion, &mut next, &mut kept);
                 if self.explored.violation.is_some() {
                     return None;
                 }
@@ -157,23 +156,29 @@ impl Search<'_> {
         }
     }
 
-    fn expand_batch(&mut self, batch: &[Open]) -> Vec<Expansion> {
+    /// In the order of the batch, whatever the number of threads.
+    fn expand_batch(&mut self, mut batch: Vec<Open>) -> Vec<(u32, Expansion)> {
         let share = batch.len().div_ceil(self.jobs).max(1);
+        let mut shares = Vec::with_capacity(self.jobs);
+        while batch.len() > share {
+            shares.push(batch.split_off(batch.len() - share));
+        }
         let search = &*self;
-        let parts: Vec<(Vec<Expansion>, BTreeSet<Transition>)> = std::thread::scope(|scope| {
-            let work = |part: &'_ [Open]| {
-                let mut watch = Watch::default();
-                let expansions = part.iter().map(|o| search.expand(o, &mut watch)).collect();
-                (expansions, watch.transitions)
-            };
-            let mut parts = batch.chunks(share);
-            let mine = parts.next();
-            let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-            let mine = mine.map(work);
-            let joined = others.into_iter().filter_map(|thread| thread.join().ok());
-            mine.into_iter().chain(joined).collect()
-        });
-        let mut expansions = Vec::with_capacity(batch.len());
+        let work = |part: Vec<Open>| {
+            let mut watch = Watch::default();
+            let expand = |open: Open| (open.node, search.expand(open, &mut watch));
+            let expansions: Vec<_> = part.into_iter().map(expand).collect();
+            (expansions, watch.transitions)
+        };
+        let parts: Vec<(Vec<(u32, Expansion)>, BTreeSet<Transition>)> =
+            std::thread::scope(|scope| {
+                let others: Vec<_> =
+                    shares.into_iter().rev().map(|part| scope.spawn(|| work(part))).collect();
+                let mine = work(batch);
+                let joined = others.into_iter().filter_map(|thread| thread.join().ok());
+                std::iter::once(mine).chain(joined).collect()
+            });
+        let mut expansions = Vec::new();
         for (part, transitions) in parts {
             expansions.extend(part);
             self.explored.seen.extend(transitions);
@@ -181,15 +186,11 @@ impl Search<'_> {
         expansions
     }
 
-    fn expand(&self, open: &Open, watch: &mut Watch) -> Expansion {
-        let made;
-        let world = match &open.world {
+    fn expand(&self, open: Open, watch: &mut Watch) -> Expansion {
+        let world = match open.world {
             Some(world) => world,
             None => match self.make(open.node) {
-                Ok(world) => {
-                    made = Box::new(world);
-                    &made
-                }
+                Ok(world) => Box::new(world),
                 Err(what) => {
                     return Expansion { found: vec![], violation: Some((Step::Timer, what)) };
                 }
@@ -239,7 +240,7 @@ impl Search<'_> {
 }
 
 /// The way in words, with what the machine asked for at each step.
-fn told(explorer: &Explorer, steps: &[Step]) -> Vec<String> {
+pub(super) fn told(explorer: &Explorer, steps: &[Step]) -> Vec<String> {
     let Ok(mut world) = first(explorer) else {
         return Vec::new();
     };

@@ -41,6 +41,24 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Deadline,
+        Self::Durable,
+        Self::Exited,
+        Self::Minted,
+        Self::Refused,
+        Self::Restored,
+        Self::Send,
+        Self::Spawned,
+        Self::StderrEnd,
+        Self::Stdout,
+        Self::StdoutEnd,
+        Self::Stop,
+        Self::Swept,
+        Self::Written,
+    ];
+
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
@@ -76,6 +94,23 @@ pub struct Transition {
     pub fact: Fact,
     /// Where it stands.
     pub after: SessionPhase,
+}
+
+impl Transition {
+    /// The same as a number: what a sweep counts.
+    pub const fn key(self) -> u64 {
+        transition_key(self.before, self.fact as u64, self.after)
+    }
+}
+
+/// The number of a transition that the driver told; none for a fact that no exploration knows.
+pub fn key_of(before: SessionPhase, fact: &str, after: SessionPhase) -> Option<u64> {
+    let fact = Fact::ALL.iter().find(|known| known.word() == fact)?;
+    Some(transition_key(before, *fact as u64, after))
+}
+
+const fn transition_key(before: SessionPhase, fact: u64, after: SessionPhase) -> u64 {
+    before.bits() as u64 | (after.bits() as u64) << 16 | fact << 32
 }
 
 /// `ready+turn | stop | ending+turn+stop`.

@@ -61,6 +61,8 @@ pub(super) struct Around {
     pub(super) prompted: u8,
     /// Messages whose turn ran when a Stop was pressed.
     pub(super) stopped: u8,
+    /// A Stop came behind an exit, and may have taken the place of an earlier one.
+    pub(super) stopped_behind_exit: bool,
     /// Messages that the agent answered `cancelled`.
     pub(super) answered_cancelled: u8,
 }
@@ -102,6 +104,7 @@ impl World {
             accepted: 0,
             prompted: 0,
             stopped: 0,
+            stopped_behind_exit: false,
             answered_cancelled: 0,
         };
         let session = Session::create(Policy::default(), record, create, now);
@@ -212,6 +215,11 @@ impl World {
         {
             self.around.stopped |= 1 << message;
         }
+        if self.around.agent.as_ref().is_some_and(|a| a.stands == Stands::Exited) {
+            // The machine tells by the clock which of the two came first (rule 3.4.8).
+            self.around.stopped_behind_exit = true;
+            self.pass_ms(1);
+        }
         let operation = operation(call, &format!("stop-{number}"));
         self.tell(Fact::Stop, watch, |s, now| s.stop(now, operation, Stop { turn: None }));
         Ok(())
@@ -251,11 +259,14 @@ impl World {
         let Some(at) = self.session.poll_deadline() else {
             return Ok(());
         };
-        let at = at.max(self.now.mono);
-        self.now.wall_ms += at.as_ms() - self.now.mono.as_ms();
-        self.now.mono = at;
+        self.pass_ms(at.max(self.now.mono).as_ms() - self.now.mono.as_ms());
         self.tell(Fact::Deadline, watch, Session::handle_deadline);
         Ok(())
+    }
+
+    fn pass_ms(&mut self, ms: u64) {
+        self.now.mono = self.now.mono.plus_ms(ms);
+        self.now.wall_ms += ms;
     }
 
     /// The host is gone with all it had in memory, and starts again on what is stored.
@@ -269,7 +280,7 @@ impl World {
         self.around.units = 0;
         self.around.open_calls.clear();
         let agent = self.around.agent.take();
-        self.around.orphan |= agent.is_some_and(|a| a.may_live());
+        self.around.orphan |= agent.is_some_and(|a| a.stands != Stands::Exited);
         let Some(record) = self.around.record.clone() else {
             return Err("the session was not created".to_owned());
         };

@@ -265,7 +265,7 @@ where
 }
 
 /// Runs a step that may panic, and gives the panic's words.
-fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
         panic
             .downcast_ref::<&str>()

@@ -3,10 +3,37 @@
 //! Each is a small file that names its rule. It sees every fact the moment it happens, and the whole at rest. It knows
 //! nothing of the library's inside: rows, frames, signals, processes, feeds.
 
+mod acknowledged;
+mod at_most_once;
+mod bounded;
+mod cancel_once;
+mod cancellation;
+mod converge;
+mod eof_before_force;
+mod fail_closed;
+mod handshake;
+mod journal_whole;
+#[cfg(test)]
+mod kit;
+mod nothing_left;
+mod one_live_child;
+mod own_verdict;
+mod permission_options;
+mod persist_before_act;
+mod proof_of_death;
+mod reattach;
+mod replies;
+mod rows;
+mod sends_settle;
+mod stale_facts;
+mod stopping;
+mod stopping_agent;
+mod turns_end;
+
 use std::borrow::Cow;
 
 use moored::ids::SessionId;
-use moored::journal::{Row, Snapshot, Timeline};
+use moored::journal::{Row, RowFault, Snapshot, Timeline};
 use moored::platform::Mono;
 use moored::status::Summary;
 use serde::{Deserialize, Serialize};
@@ -64,6 +91,8 @@ pub struct RestingSession {
     pub id: SessionId,
     /// Its stored journal.
     pub rows: Vec<Row>,
+    /// Why that is not the whole.
+    pub fault: Option<RowFault>,
     /// What its host says of it before it ends; none if it would not say.
     pub snapshot: Option<Snapshot>,
     /// What each client has of it.
@@ -74,5 +103,29 @@ pub struct RestingSession {
 
 /// All of them, fresh for one run.
 pub fn all() -> Vec<Box<dyn Oracle>> {
-    Vec::new()
+    vec![
+        Box::<one_live_child::OneLiveChild>::default(),
+        Box::<stale_facts::StaleFacts>::default(),
+        Box::<persist_before_act::PersistBeforeAct>::default(),
+        Box::<at_most_once::AtMostOnce>::default(),
+        Box::<own_verdict::OwnVerdict>::default(),
+        Box::<cancellation::CancellationIsAPersons>::default(),
+        Box::<proof_of_death::ProofOfDeath>::default(),
+        Box::<eof_before_force::EofBeforeForce>::default(),
+        Box::<stopping::StoppingIsDerived>::default(),
+        Box::<stopping_agent::NothingToAStoppingAgent>::default(),
+        Box::<reattach::ReattachWritesNoRows>::default(),
+        Box::<fail_closed::FailClosed>::default(),
+        Box::<acknowledged::AcknowledgedSurvives>::default(),
+        Box::<sends_settle::SendsSettleOnce>::default(),
+        Box::<turns_end::TurnsEndOnce>::default(),
+        Box::<converge::SubscribersConverge>::default(),
+        Box::<replies::OneReplyARequest>::default(),
+        Box::<bounded::Bounded>::default(),
+        Box::<nothing_left::NothingLeft>::default(),
+        Box::<journal_whole::JournalReadsWhole>::default(),
+        Box::<cancel_once::CancelAtMostOnce>::default(),
+        Box::<permission_options::AnsweredPermissions>::default(),
+        Box::<handshake::HandshakeInOrder>::default(),
+    ]
 }

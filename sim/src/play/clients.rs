@@ -104,6 +104,26 @@ impl Clients {
         self.changed.get()
     }
 
+    /// Resolves to `true` once it holds, looked at whenever a client's copy changes, and to `false` after `ms`.
+    pub(super) async fn within(
+        &self,
+        kernel: &SharedKernel,
+        ms: u64,
+        holds: impl Fn() -> bool,
+    ) -> bool {
+        let until = kernel.now().plus_ms(ms);
+        loop {
+            let changes = self.changes();
+            if holds() {
+                return true;
+            }
+            if kernel.now() >= until {
+                return false;
+            }
+            race(self.change(changes), kernel.sleep_until(until)).await;
+        }
+    }
+
     /// A client does something of its own.
     pub(super) async fn act(self: &Arc<Self>, client: usize, act: ClientAct) {
         if client >= self.count() {

@@ -1,7 +1,7 @@
 //! The hosts of a run: opened, crashed, ended and opened again on one store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use moored::agent::AgentDefinition;
 use moored::driver::{Host, HostConfig, HostLimits};
@@ -13,9 +13,9 @@ use moored::store::SharedStore;
 use moored::store::memory::{MemoryDisk, MemoryStore};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Playing;
 use super::platform::SeenPlatform;
 use super::store::{Dies, DiskFaults, HostDisk, SeenStore};
+use super::{Callback, Playing, Sim};
 use crate::SimPlatform;
 use crate::agent::PROGRAM;
 use crate::scenario::Scenario;
@@ -67,6 +67,7 @@ pub(super) struct Hosts {
     deaths: Mutex<Option<mpsc::UnboundedReceiver<Dies>>>,
     /// Starts of a host that are on their way.
     coming: Watched<usize>,
+    hooks: OnceLock<(Vec<Callback>, Sim)>,
 }
 
 impl Hosts {
@@ -104,7 +105,22 @@ impl Hosts {
             dies,
             deaths: Mutex::new(Some(deaths)),
             coming: Watched::new(0),
+            hooks: OnceLock::new(),
         })
+    }
+
+    /// From now on the embedder's code runs in every host's process once it is open.
+    pub(super) fn hook(&self, callbacks: Vec<Callback>, sim: Sim) {
+        let _ = self.hooks.set((callbacks, sim));
+    }
+
+    fn run_hooks(&self, platform: &SimPlatform) {
+        for (callback, sim) in
+            self.hooks.get().iter().flat_map(|(all, sim)| all.iter().map(move |one| (one, sim)))
+        {
+            let judged = super::hooks::judged(sim.clone(), callback(sim.clone()));
+            platform.spawn_task("callback", Box::pin(judged));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Process>> {
@@ -182,6 +198,7 @@ impl Hosts {
             inner: platform.clone(),
             witness: Arc::clone(&self.witness),
             host: no,
+            session: None,
             crashing: Arc::clone(&crashing),
         });
         self.lock().push(process);
@@ -197,6 +214,7 @@ impl Hosts {
                     process.host = Some(host);
                 }
                 self.current.update(|place| *place = Some(current.clone()));
+                self.run_hooks(&platform);
                 Some(current)
             }
             Ok(Err(error)) => {
@@ -254,7 +272,7 @@ impl Hosts {
     /// Asks the newest host to end, and waits for it. `None` when there is none; else whether it ended in its time.
     pub(super) async fn end(&self) -> Option<bool> {
         let (no, host) = self.lock().last().and_then(|p| Some((p.no, p.host.clone()?)))?;
-        self.forget(no);
+        // Persons and clients go on to talk to it until it has ended.
         let ended = {
             let late = self.world.kernel().sleep_us(END_MS_MAX * 1_000);
             match moored::platform::race(host.shutdown(), late).await {
@@ -262,6 +280,7 @@ impl Hosts {
                 moored::platform::Raced::Second(()) => None,
             }
         };
+        self.forget(no);
         // It may have been killed meanwhile.
         let process = self.take(no)?;
         if let Some(ended) = &ended {

@@ -5,6 +5,7 @@
 
 mod clients;
 mod faults;
+mod hooks;
 mod hosts;
 mod people;
 mod platform;
@@ -29,7 +30,10 @@ use crate::trace::{Keep, Trace};
 use crate::witness::{SharedWitness, Testimony, Witness};
 use crate::world::{SharedWorld, World};
 
+pub use hooks::{Callback, Hooks, Sim, TEST_ORACLE};
 use hosts::Hosts;
+pub use platform::SeenPlatform;
+pub use store::SeenStore;
 
 /// Virtual time in which nothing at all is done after which the first phase is over, though some triggers never fired.
 /// Longer than any window of the library's.
@@ -46,6 +50,8 @@ pub struct Playing {
     pub keep: Keep,
     /// Keep the timeline.
     pub timeline: bool,
+    /// The embedder's own code.
+    pub hooks: Hooks,
     /// The bug that is planted in the library.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<moored::planted::PlantedBug>,
@@ -150,6 +156,7 @@ struct Stage {
     hosts: Arc<Hosts>,
     sessions: Vec<SessionId>,
     clients: Arc<clients::Clients>,
+    hooks: Hooks,
 }
 
 impl Stage {
@@ -162,6 +169,9 @@ impl Stage {
         let programs = crate::agent::programs(scenario.script.clone());
         let world = World::new(Arc::clone(&kernel), scenario.options.world.clone(), programs);
         world.attach(Arc::clone(&witness));
+        if scenario.options.keep_background {
+            witness.leaves_background();
+        }
         if scenario.options.world.is_win32() {
             witness.met_in_world(WorldMark::Win32World);
         }
@@ -172,7 +182,10 @@ impl Stage {
             (1..=scenario.options.sessions).map(|n| SessionId(format!("s{n}"))).collect();
         let hosts = Hosts::new(&world, &scenario, &playing, MemoryDisk::default());
         let clients = clients::Clients::new(&scenario, &sessions, &hosts);
-        Self { kernel, scenario, world, witness, hosts, sessions, clients }
+        let hooks = playing.hooks;
+        let stage = Self { kernel, scenario, world, witness, hosts, sessions, clients, hooks };
+        stage.hosts.hook(stage.hooks.on_host.clone(), hooks::Sim::of(&stage));
+        stage
     }
 
     async fn run(self) {
@@ -187,7 +200,13 @@ impl Stage {
         let (people, faults) = (people::People::new(&self), faults::Faults::new(&self));
         let people = Arc::new(people);
         let done = moored::platform::Watched::new(0_usize);
-        let planned = self.scenario.actions.len() + self.scenario.faults.len();
+        let planned =
+            self.scenario.actions.len() + self.scenario.faults.len() + self.hooks.drives.len();
+        for drive in &self.hooks.drives {
+            let sim = hooks::Sim::of(&self);
+            let driven = drive(sim.clone());
+            self.when(Trigger::at_start(), &done, hooks::judged(sim, driven));
+        }
         for action in &self.scenario.actions {
             let (people, act) = (Arc::clone(&people), action.act.clone());
             self.when(action.when, &done, async move { people.act(&act).await });

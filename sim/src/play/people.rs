@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use moored::failure::RefusedOperation;
 use moored::host::{CallContext, PermissionAnswer, Send, Stop};
-use moored::ids::{CallerId, ItemKey, MessageId, SessionId, TurnKey};
+use moored::ids::{CallerId, Fence, ItemKey, MessageId, OperationId, SessionId, TurnKey};
 use moored::journal::{ItemBody, Resolution, TurnState};
 use moored::platform::Watched;
 
@@ -12,8 +12,11 @@ use super::Stage;
 use super::clients::Clients;
 use super::hosts::{Current, Hosts};
 use crate::kernel::SharedKernel;
-use crate::scenario::{Act, NamedTurn};
+use crate::scenario::{Act, Changed, NamedTurn};
 use crate::witness::{Seen, SharedWitness};
+
+/// A fence that no session of a run gets to.
+const NO_FENCE: Fence = Fence(1_000_000);
 
 /// What was asked, so that it can be asked again.
 #[derive(Clone)]
@@ -66,10 +69,11 @@ impl People {
         }
         // Between two hosts there is nobody to call.
         let Some(current) = self.hosts.current() else { return };
-        if let Act::Again { call } = act {
+        if let Act::Again { call, changed } = act {
             let made = self.lock().get(*call).cloned();
             if let Some(made) = made {
-                self.post(&current, made, true);
+                let again = matches!(changed, Changed::Nothing | Changed::Call);
+                self.post(&current, alter(made, *changed, &current), again);
             }
             return;
         }
@@ -181,4 +185,30 @@ impl People {
             }),
         );
     }
+}
+
+/// An earlier call, made again in another way.
+fn alter(mut made: Made, changed: Changed, current: &Current) -> Made {
+    let fresh = current.host.call_context(CallerId::from("person"));
+    match changed {
+        Changed::Nothing => {}
+        Changed::Call => {
+            made.asked = match made.asked {
+                Asked::Stop(_) => Asked::Close,
+                _ => Asked::Stop(Stop { turn: None }),
+            };
+        }
+        Changed::Digest => {
+            made.context = CallContext { fingerprint: Some("another call".to_owned()), ..fresh };
+        }
+        Changed::Fence => {
+            made.context = CallContext { expected_fence: Some(NO_FENCE), ..fresh };
+        }
+        Changed::Time => {
+            let random = fresh.op.as_str().split_once('-').map_or("", |(_, random)| random);
+            let op = OperationId(format!("{:013}-{random}", 1));
+            made.context = CallContext { op, ..fresh };
+        }
+    }
+    made
 }

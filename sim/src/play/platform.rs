@@ -1,5 +1,6 @@
 //! A host's platform with the witness at its seams: the children it asks for, and what it writes to them.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,20 +11,31 @@ use moored::coverage::CoverageMark;
 use moored::driver::SESSION_FAILED;
 use moored::ids::SessionId;
 use moored::platform::{BoxFuture, ChildSpec, Mono, Platform, SpawnError, SpawnedChild, Writer};
+use moored::session::SessionPhase;
 use tokio::io::AsyncWrite;
 
 use crate::SimPlatform;
 use crate::agent::lines;
+use crate::explore::key_of;
 use crate::oracles::Violation;
 use crate::witness::{ChildNo, HostNo, Line, Seen, SharedWitness};
 
 /// One host process, seen.
-pub(super) struct SeenPlatform {
+pub struct SeenPlatform {
     pub(super) inner: SimPlatform,
     pub(super) witness: SharedWitness,
     pub(super) host: HostNo,
+    /// Whose every child is; none where each session has a folder of its own, named like it.
+    pub(super) session: Option<SessionId>,
     /// Set right before the host crashes, so that what falls with it is told from what it did.
     pub(super) crashing: Arc<AtomicBool>,
+}
+
+impl SeenPlatform {
+    /// The first host of a run, all of whose children are of one session.
+    pub fn of_one(inner: SimPlatform, witness: SharedWitness, session: SessionId) -> Self {
+        Self { inner, witness, host: 0, session: Some(session), crashing: Arc::default() }
+    }
 }
 
 impl Platform for SeenPlatform {
@@ -44,8 +56,8 @@ impl Platform for SeenPlatform {
     }
 
     fn spawn_child(&self, spec: ChildSpec) -> BoxFuture<Result<SpawnedChild, SpawnError>> {
-        // Every session has a folder of its own, named like it.
-        let session = SessionId::from(spec.cwd.rsplit('/').next().unwrap_or_default());
+        let folder = || SessionId::from(spec.cwd.rsplit('/').next().unwrap_or_default());
+        let session = self.session.clone().unwrap_or_else(folder);
         let child = self.witness.spawning(self.host, &session, spec.token.as_str());
         let spawned = self.inner.spawn_child(spec);
         let (witness, crashing) = (Arc::clone(&self.witness), Arc::clone(&self.crashing));
@@ -68,18 +80,28 @@ impl Platform for SeenPlatform {
         self.inner.entropy()
     }
 
-    fn event(&self, what: &'static str, detail: &dyn Fn() -> String) {
+    fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
         if what == SESSION_FAILED {
             let violation = Violation {
                 oracle: "own-faults".into(),
                 rule: "5.3.8".into(),
-                words: detail(),
+                words: detail.to_string(),
                 at: self.inner.now(),
             };
             self.witness.accuse(violation);
         } else if self.witness.keeps() {
-            self.witness.see(&Seen::Did { host: self.host, what: &detail() });
+            self.witness.see(&Seen::Did { host: self.host, what: &detail.to_string() });
+        }
+    }
+
+    fn observes_steps(&self) -> bool {
+        true
+    }
+
+    fn stepped(&self, before: SessionPhase, fact: &'static str, after: SessionPhase) {
+        if let Some(key) = key_of(before, fact, after) {
+            self.witness.transition(key);
         }
     }
 

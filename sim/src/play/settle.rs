@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use moored::ids::{MessageId, SessionId};
-use moored::journal::{ItemBody, Outcome, Snapshot, SubmissionState, Timeline, TurnState};
+use moored::journal::{
+    Fold, ItemBody, Outcome, Snapshot, SubmissionState, SubmissionView, Timeline, Touched,
+    TurnState,
+};
 use moored::platform::{Raced, race};
 use moored::status::Status;
 
 use super::Stage;
+use super::clients::Clients;
 use super::people::People;
 use crate::marks::WorldMark;
 use crate::oracles::{Rest, RestingSession, Violation};
@@ -88,47 +92,60 @@ impl Settling<'_> {
 
     /// Resolves to `false` if it does not hold within its time.
     async fn within(&self, ms: u64, holds: impl Fn() -> bool) -> bool {
-        let until = self.stage.kernel.now().plus_ms(ms);
-        loop {
-            let changes = self.stage.clients.changes();
-            if holds() || self.stage.witness.is_broken() {
-                return true;
-            }
-            if self.stage.kernel.now() >= until {
-                return false;
-            }
-            let late = self.stage.kernel.sleep_until(until);
-            if let Raced::Second(()) = race(self.stage.clients.change(changes), late).await {
-                continue;
-            }
-        }
+        let over = || holds() || self.stage.witness.is_broken();
+        self.stage.clients.within(&self.stage.kernel, ms, over).await
     }
 
     fn is_at_rest(&self, session: &SessionId) -> bool {
+        is_at_rest(&self.stage.clients, session)
+    }
+
+    /// Its agent's end can no longer be proven to the host: what ran reads as running, and a message whose fate is not
+    /// known as working, until a later host restores the session (rules 1.8.8, 4.2.2; table 3.12).
+    fn waits_for_proof(&self, session: &SessionId) -> bool {
+        let host = self.stage.hosts.current().map(|current| current.no);
+        let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
         let timeline = self.stage.clients.timeline(0, session);
-        let summary = self.stage.clients.summary(0, session);
-        let busy = timeline
-            .submissions()
-            .iter()
-            .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
-        let status = summary.as_ref().and_then(|s| s.status);
-        !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&timeline)
+        !timeline.submissions().iter().any(|s| queued(s))
+            && self.stage.witness.facts().is_unprovable(session, host)
+    }
+
+    /// It is closed: no client is told of it any more, and the journal has the last word.
+    fn is_over(&self, session: &SessionId) -> bool {
+        let timeline = read(&self.on_disk(session));
+        self.stage.clients.summary(0, session).is_none_or(|s| s.status.is_none())
+            && !is_busy(&timeline)
     }
 
     async fn come_to_rest(&self, index: usize) -> Settled {
         let session = &self.stage.sessions[index];
+        self.person_catches_up(session).await;
         if self.within(PATIENCE_MS, || self.is_at_rest(session)).await {
+            return Ok(());
+        }
+        if self.is_over(session) {
             return Ok(());
         }
         self.stage.witness.met_in_world(WorldMark::StopNeededToRest);
         self.people.act(&Act::Stop { session: index, turn: NamedTurn::None }).await;
-        if self.within(REST_MS_MAX, || self.is_at_rest(session)).await {
+        if self.within(REST_MS_MAX, || self.is_at_rest(session)).await
+            || self.waits_for_proof(session)
+        {
             return Ok(());
         }
         let summary = self.stage.clients.summary(0, session);
         let status = summary.and_then(|s| s.status);
         let words = format!("{session} does not come to rest after a Stop; it reads {status:?}");
         Err(self.broken("rest-comes", "3.1.2", words))
+    }
+
+    /// The person's own client may have been away for long, and what it shows is how rest is seen.
+    async fn person_catches_up(&self, session: &SessionId) {
+        let Some(current) = self.stage.hosts.current() else { return };
+        let Ok(whole) = current.host.snapshot(session).await else { return };
+        let is_there = || self.stage.clients.timeline(0, session).cursor().seq >= whole.cursor.seq;
+        // Whether it ever gets there is judged at the end.
+        self.within(CONVERGE_MS_MAX, is_there).await;
     }
 
     async fn calls_are_answered(&self) -> Settled {
@@ -142,22 +159,28 @@ impl Settling<'_> {
         }
     }
 
-    /// Every host is ended as an embedder ends it, and one is opened again. What was at rest reads the same.
+    /// Every host is ended as an embedder ends it, and one is opened again. What it left reads the same.
     async fn restart(&self) -> Settled {
-        let before = self.snapshots().await;
         self.end_hosts().await?;
+        let left: Vec<_> = self.stage.sessions.iter().map(|id| self.on_disk(id)).collect();
         if self.stage.hosts.open().await.is_none() {
             return Err(self.broken("a-host-opens", "6.11", "no host opens again".to_owned()));
         }
         let after = self.snapshots().await;
-        for (session, (before, after)) in
-            self.stage.sessions.iter().zip(before.iter().zip(after.iter()))
-        {
-            if let (Some(before), Some(after)) = (before, after) {
+        for (session, (before, after)) in self.stage.sessions.iter().zip(left.iter().zip(&after)) {
+            if let (Some(after), false) = (after, is_busy(&read(before))) {
                 self.reads_the_same(session, before, after)?;
             }
         }
         Ok(())
+    }
+
+    fn on_disk(&self, session: &SessionId) -> Snapshot {
+        let mut fold = Fold::new();
+        for row in &self.stage.hosts.disk.rows(session).rows {
+            fold.apply(row, &mut Touched::unheard());
+        }
+        fold.snapshot()
     }
 
     fn reads_the_same(&self, session: &SessionId, before: &Snapshot, after: &Snapshot) -> Settled {
@@ -165,7 +188,13 @@ impl Settling<'_> {
         if same {
             return Ok(());
         }
-        let words = format!("{session} was at rest and reads differently after a restart");
+        let items = before.items.iter().zip(&after.items).find(|(b, a)| b != a);
+        let submissions = before.submissions.iter().zip(&after.submissions).find(|(b, a)| b != a);
+        let words = format!(
+            "{session} was at rest and reads differently after a restart: {items:?} {submissions:?}, {} and {} items",
+            before.items.len(),
+            after.items.len(),
+        );
         Err(self.broken("a-restart-changes-nothing-at-rest", "6.11.2", words))
     }
 
@@ -216,7 +245,8 @@ impl Settling<'_> {
                         | SubmissionState::Unknown
                 )
             );
-            refused().is_some() || (settled && self.is_at_rest(session))
+            refused().is_some()
+                || (settled && (self.is_at_rest(session) || self.waits_for_proof(session)))
         };
         if !self.within(REST_MS_MAX, over).await {
             let words = format!("a message sent after the heal is {:?} for ever", state());
@@ -296,12 +326,16 @@ impl Settling<'_> {
             .zip(before)
             .zip(clients)
             .zip(summaries)
-            .map(|(((id, snapshot), clients), summary)| RestingSession {
-                id: id.clone(),
-                rows: stage.hosts.disk.rows(id).rows,
-                snapshot,
-                clients,
-                summary,
+            .map(|(((id, snapshot), clients), summary)| {
+                let stored = stage.hosts.disk.rows(id);
+                RestingSession {
+                    id: id.clone(),
+                    rows: stored.rows,
+                    fault: stored.fault,
+                    snapshot,
+                    clients,
+                    summary,
+                }
             })
             .collect();
         let facts = stage.witness.facts();
@@ -314,10 +348,28 @@ impl Settling<'_> {
 const REFUSED_BY: &[&str] =
     &["agent_session_ownership_unknown", "session_closed", "read_only", "session_unknown"];
 
-fn runs(timeline: &Timeline) -> bool {
+/// Nothing runs, nothing waits, nobody is asked, as far as the person's own client knows.
+pub(super) fn is_at_rest(clients: &Clients, session: &SessionId) -> bool {
+    let timeline = clients.timeline(0, session);
+    let status = clients.summary(0, session).and_then(|s| s.status);
+    !is_busy(&timeline) && !matches!(status, Some(Status::Working | Status::Attention))
+}
+
+fn read(snapshot: &Snapshot) -> Timeline {
+    let mut timeline = Timeline::default();
+    timeline.apply_snapshot(snapshot.clone());
+    timeline
+}
+
+/// A message is under way, or a turn runs.
+fn is_busy(timeline: &Timeline) -> bool {
+    let under_way = |s: &SubmissionView| {
+        matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver)
+    };
     let running =
         |body: &ItemBody| matches!(body, ItemBody::Turn(t) if t.state == TurnState::Running);
-    timeline.items().iter().any(|item| running(&item.body))
+    timeline.submissions().iter().any(|s| under_way(s))
+        || timeline.items().iter().any(|item| running(&item.body))
 }
 
 fn last_turn(timeline: &Timeline) -> Option<Outcome> {

@@ -110,10 +110,17 @@ impl StoreFaults for HostDisk {
 }
 
 /// One host's store, seen.
-pub(super) struct SeenStore {
+pub struct SeenStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) host: HostNo,
     pub(super) witness: SharedWitness,
+}
+
+impl SeenStore {
+    /// The store of a run's first host.
+    pub fn of_one(inner: MemoryStore, witness: SharedWitness) -> Self {
+        Self { inner: Arc::new(inner), host: 0, witness }
+    }
 }
 
 impl Store for SeenStore {

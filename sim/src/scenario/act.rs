@@ -51,6 +51,9 @@ pub enum Act {
     Again {
         /// Which of the calls, from 0, in the order in which they were made; nothing if there is no such call yet.
         call: usize,
+        /// What is not as it was.
+        #[serde(default, skip_serializing_if = "Changed::is_nothing")]
+        changed: Changed,
     },
     /// A client does something of its own.
     Client {
@@ -80,6 +83,29 @@ pub enum ClientAct {
         /// Milliseconds.
         ms: u64,
     },
+}
+
+/// How a call that is made again differs from the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Changed {
+    /// Another call under the same operation id (rule 5.10.2).
+    Call,
+    /// A new operation, with a digest that is not its own.
+    Digest,
+    /// A new operation, that expects a fence which never was.
+    Fence,
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// A new operation, older than any that may begin (rule 5.10.3).
+    Time,
+}
+
+impl Changed {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
 }
 
 /// Which turn a Stop names.
@@ -140,7 +166,10 @@ impl fmt::Display for Act {
                 write!(f, "dismiss the question of s{session}")
             }
             Self::Close { session } => write!(f, "close s{session}"),
-            Self::Again { call } => write!(f, "repeat call {call} with its operation id"),
+            Self::Again { call, changed: Changed::Nothing } => {
+                write!(f, "repeat call {call} with its operation id")
+            }
+            Self::Again { call, changed } => write!(f, "repeat call {call}, changed: {changed:?}"),
             Self::Client { client, act } => write!(f, "client {client}: {act:?}"),
         }
     }

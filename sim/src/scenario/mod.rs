@@ -16,7 +16,7 @@ use crate::draws::Source;
 use crate::kernel::{KernelKind, Pick};
 use crate::world::WorldOptions;
 
-pub use act::{Act, ClientAct, NamedTurn};
+pub use act::{Act, Changed, ClientAct, NamedTurn};
 pub use fault::Fault;
 pub use trigger::{Delay, Edge, EventKind, Trigger};
 

@@ -14,6 +14,13 @@ pub struct Line<'a> {
     pub shape: Shape<'a>,
 }
 
+/// Whether an agent that answers `answered` means the host's request `asked`: a number that comes back as a string or a
+/// fraction is taken for the number.
+pub fn same_id(asked: &str, answered: &str) -> bool {
+    let plain = |id: &str| id.trim_matches('"').trim_end_matches(".0").to_owned();
+    asked == answered || plain(asked) == plain(answered)
+}
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape<'a> {
@@ -42,6 +49,10 @@ impl<'a> Line<'a> {
     /// Looks into a line.
     pub fn read(bytes: &'a [u8]) -> Self {
         let noise = Self { bytes, id: None, shape: Shape::Noise };
+        // A list would be read as the members in their order.
+        if bytes.first() != Some(&b'{') {
+            return noise;
+        }
         let Ok(frame) = serde_json::from_slice::<Frame<'a>>(bytes) else { return noise };
         let id = frame.id.map(RawValue::get);
         match frame.method.map(RawValue::get) {
@@ -102,6 +113,7 @@ mod tests {
         assert_eq!(Line::read(br#"{"id":"a","result":{}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(br#"{"id":"a","error":{"code":1}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(b"warning: {").shape, Shape::Noise);
+        assert_eq!(Line::read(b"[1, 2, 3]").shape, Shape::Noise);
         assert!(!Line::read(br#"{"method":"session/cancel"}"#).is_request());
     }
 }

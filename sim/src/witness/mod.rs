@@ -20,7 +20,7 @@ use crate::oracles::{Oracle, Rest, Violation};
 use crate::scenario::EventKind;
 use crate::timeline::Entry;
 
-pub use line::{Line, Shape};
+pub use line::{Line, Shape, same_id};
 pub use seen::{ChildNo, HostNo, Seen};
 pub use telling::{Child, Facts};
 
@@ -234,6 +234,11 @@ impl Witness {
     /// Whether the faults are over.
     pub(crate) fn facts_healed(&self) -> bool {
         self.lock().facts.healed
+    }
+
+    /// What agents leave running is left on purpose.
+    pub(crate) fn leaves_background(&self) {
+        self.lock().facts.leaves_background = true;
     }
 
     /// The published name under which a message was refused, if it was.

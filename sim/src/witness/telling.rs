@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use moored::driver::WatchFrame;
 use moored::ids::{MessageId, SessionId};
-use moored::platform::{Exit, Mono, ProcessIdentity};
+use moored::platform::{Exit, Mono, ProcessIdentity, Report};
 use moored::status::StatusFrame;
 
-use super::line::Shape;
+use super::line::{Shape, same_id};
 use super::seen::{ChildNo, HostNo, Seen};
 use crate::timeline::{Entry, Lane};
 use crate::world::Sig;
@@ -29,6 +29,10 @@ pub struct Child {
     pub living: BTreeSet<ProcessIdentity>,
     /// How its root ended.
     pub exit: Option<Exit>,
+    /// Its host was told of that end.
+    pub told: bool,
+    /// Its host was told that nobody is left who could prove its end.
+    pub lost: bool,
     /// Ids of prompts it has read and not answered.
     pub prompts: BTreeSet<String>,
 }
@@ -44,6 +48,8 @@ pub struct Facts {
     pub hosts: BTreeSet<HostNo>,
     /// Messages whose send was refused, and the name it was refused by.
     pub refused: BTreeMap<MessageId, String>,
+    /// What agents leave running is left on purpose (decision D21).
+    pub leaves_background: bool,
     /// The faults are over.
     pub healed: bool,
 }
@@ -69,7 +75,14 @@ impl Facts {
         self.newest_living().is_some()
     }
 
-    pub(super) fn learn(&mut self, seen: &Seen<'_>) {
+    /// Whether the end of a session's newest child can no longer be proven to `host`: its supervisor was lost, or it is
+    /// another host's.
+    pub fn is_unprovable(&self, session: &SessionId, host: Option<HostNo>) -> bool {
+        let newest = self.children.iter().rev().find(|child| child.session == *session);
+        newest.is_some_and(|child| !child.told && (child.lost || Some(child.host) != host))
+    }
+
+    pub(crate) fn learn(&mut self, seen: &Seen<'_>) {
         match seen {
             Seen::Spawning { child, host, session, token } => {
                 debug_assert_eq!(*child, self.children.len(), "children are counted as they come");
@@ -82,6 +95,8 @@ impl Facts {
                     supervisor: None,
                     living: BTreeSet::new(),
                     exit: None,
+                    told: false,
+                    lost: false,
                     prompts: BTreeSet::new(),
                 });
             }
@@ -110,6 +125,11 @@ impl Facts {
                     child.prompts.insert(id.to_owned());
                 }
             }
+            Seen::Reported { child, report } => {
+                let Some(child) = self.children.get_mut(*child) else { return };
+                child.told |= matches!(report, Report::Exited { .. });
+                child.lost |= **report == Report::SupervisorLost;
+            }
             Seen::HostOpened { host } => {
                 self.hosts.insert(*host);
             }
@@ -127,7 +147,7 @@ impl Facts {
     /// Whether a frame with this id answers a prompt of the child's.
     pub fn answers_prompt(&self, child: ChildNo, id: Option<&str>) -> bool {
         let prompts = self.children.get(child).map(|c| &c.prompts);
-        id.is_some_and(|id| prompts.is_some_and(|p| p.contains(id)))
+        id.is_some_and(|id| prompts.is_some_and(|p| p.iter().any(|asked| same_id(asked, id))))
     }
 
     fn name(&self, process: &ProcessIdentity) -> String {

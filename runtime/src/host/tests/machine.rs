@@ -196,6 +196,54 @@ fn a_stop_asked_again_never_stops_again() {
     assert_eq!(story.reply(late), stopped(false));
 }
 
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn a_planted_bug_lets_a_stop_that_is_asked_again_stop_again() {
+    use crate::session::Policy;
+    let sound = Policy::default();
+    let planted = Policy::default().planting(PlantedBug::RunAStopAgain);
+    for (policy, runs_again) in [(sound, false), (planted, true)] {
+        let mut story = Story::with_session("s");
+        story.host = story.host.planting(&policy);
+        let first = story.ask(1, "s", stop());
+        story.delivered();
+        story.answer(first, stopped(true));
+        story.reply(first);
+        story.ask(1, "s", stop());
+        let effect = story.host.poll_effect();
+        assert_eq!(matches!(effect, Some(HostEffect::Deliver { .. })), runs_again);
+    }
+}
+
+#[test]
+fn what_the_host_meets_has_a_mark() {
+    let mut story = Story::with_session("s");
+    let first = story.ask(1, "s", send("hi"));
+    story.delivered();
+    assert!(story.host.met().is_empty());
+    story.ask(1, "s", send("hi"));
+    story.answer(first, accepted());
+    story.ask(1, "s", send("hi"));
+    story.ask(1, "s", send("ho"));
+    let told = CallContext { fingerprint: Some("other".to_owned()), ..context(2) };
+    story.ask_with(told, "s", send("hi"));
+    story.ask(3, "t", send("hi"));
+    story.host.quit();
+    story.ask(4, "s", send("hi"));
+    let met: Vec<_> = story.host.met().iter().collect();
+    assert_eq!(
+        met,
+        [
+            CoverageMark::OperationReplayed,
+            CoverageMark::OperationJoined,
+            CoverageMark::OperationConflicted,
+            CoverageMark::DigestMismatched,
+            CoverageMark::CallWhileQuitting,
+            CoverageMark::CallToNobody,
+        ]
+    );
+}
+
 #[test]
 fn a_stop_that_finds_no_room_in_the_ledger_runs_without_a_row() {
     let mut story = Story::with_session("s");
@@ -330,6 +378,21 @@ fn a_quitting_host_takes_nothing_new_and_still_stops_closes_and_replays() {
 }
 
 #[test]
+fn a_session_that_was_being_closed_when_its_host_died_is_settled_and_takes_no_calls() {
+    let lease = Lease { claim: Claim::Live, ..Lease::default() };
+    let closing = SessionRecord { closed: true, lease, ..record_of(new("s"), "e".into(), NOW) };
+    let image = StoreImage { records: vec![closing.clone()], ..StoreImage::default() };
+    let (host, restored) = HostMachine::restore(image, 8, NOW);
+    assert_eq!(restored, [closing]);
+    let mut story = Story { host, last_call: 0 };
+    let call = story.ask(1, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+    story.host.handle_ended(&"s".into(), SessionEnd::Closed);
+    let call = story.ask(2, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
+}
+
+#[test]
 fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     let closed = SessionRecord { closed: true, ..record_of(new("s"), "e".into(), NOW) };
     let open = record_of(new("t"), "e".into(), NOW);
@@ -350,4 +413,17 @@ fn sessions_that_were_closed_are_not_restored_and_keep_their_names() {
     assert_eq!(story.refusal(call), RefusalCode::ReadOnly);
     let call = story.ask(4, "u", create("u"));
     assert_eq!(story.refusal(call), RefusalCode::SessionExists);
+}
+
+#[test]
+fn a_session_whose_close_was_cut_short_is_restored_once_more_to_be_settled() {
+    let mut record = SessionRecord { closed: true, ..record_of(new("s"), "e".into(), NOW) };
+    record.lease.claim = Claim::Live;
+    let image = StoreImage { records: vec![record.clone()], ..StoreImage::default() };
+    let (host, restored) = HostMachine::restore(image, 8, NOW);
+    assert_eq!(restored, [record]);
+    let mut story = Story { host, last_call: 0 };
+    story.host.handle_ended(&"s".into(), SessionEnd::Closed);
+    let call = story.ask(1, "s", send("hi"));
+    assert_eq!(story.refusal(call), RefusalCode::SessionClosed);
 }

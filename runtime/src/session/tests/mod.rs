@@ -1,8 +1,12 @@
 //! Stories of one session's machine, with a store that commits at once unless told otherwise and an agent played by hand.
 
+mod digest;
 mod life;
+mod marks;
 mod odometer;
 mod persist;
+#[cfg(feature = "planted-bugs")]
+mod planted;
 mod review;
 mod rig;
 mod settle;

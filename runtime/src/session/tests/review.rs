@@ -320,3 +320,32 @@ fn debug_prints_no_text_of_anybody() {
     let at = printed.find("SECRET").map(|at| &printed[at.saturating_sub(60)..at + 20]);
     assert_eq!(at, None);
 }
+
+#[test]
+fn background_work_that_is_left_on_purpose_is_no_unproven_end() {
+    let mut rig = Rig::ready();
+    rig.session.policy.ladder.keep_background = true;
+    rig.session.end_child(rig.now, crate::journal::StopReason::HostStop);
+    rig.settle();
+    rig.commits = false;
+    rig.ends(Exit::Code(0));
+    rig.swept(false);
+    assert!(!rig.session.is_unproven(), "its rows are on their way");
+    assert!(!rig.session.is_at_rest());
+    rig.commit_all();
+    assert!(rig.session.is_at_rest());
+}
+
+#[test]
+fn what_is_known_of_an_unproven_end_is_saved_before_a_host_may_end_over_it() {
+    let mut rig = Rig::ready();
+    rig.session.end_child(rig.now, crate::journal::StopReason::HostStop);
+    rig.settle();
+    rig.commits = false;
+    rig.ends(Exit::Code(0));
+    rig.swept(false);
+    assert!(rig.session.is_unproven());
+    assert!(!rig.session.is_saved());
+    rig.commit_all();
+    assert!(rig.session.is_unproven() && rig.session.is_saved());
+}

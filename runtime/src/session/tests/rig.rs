@@ -42,6 +42,8 @@ pub(super) struct Rig {
     /// Generations are minted by themselves.
     pub(super) mints: bool,
     pub(super) mint_waits: bool,
+    /// Invariants are asserted after each effect.
+    pub(super) checks: bool,
     calls: u64,
     starts: u64,
 }
@@ -85,6 +87,7 @@ impl Rig {
             spawns_succeed: true,
             mints: true,
             mint_waits: false,
+            checks: true,
             calls: 0,
             starts: 0,
         };
@@ -111,9 +114,15 @@ impl Rig {
     pub(super) fn settle(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
             self.carry_out(effect);
+            self.check();
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        if self.checks {
             self.session.invariants();
         }
-        self.session.invariants();
     }
 
     fn carry_out(&mut self, effect: Effect) {
@@ -329,15 +338,35 @@ impl Rig {
         self.reply(&prompt, result);
     }
 
-    /// The root exits, its stdout and its stderr end.
+    /// The root exits, its stdout and its stderr end, and nobody is left.
     pub(super) fn exits(&mut self, exit: Exit) {
+        self.ends(exit);
+        self.swept(true);
+    }
+
+    /// The root exits, its stdout and its stderr end.
+    pub(super) fn ends(&mut self, exit: Exit) {
+        self.exit_seen(exit);
+        self.streams_end();
+    }
+
+    pub(super) fn exit_seen(&mut self, exit: Exit) {
         let generation = self.generation.clone();
         self.session.handle_report(self.now, &generation, Report::Exited { exit });
         self.settle();
-        self.session.handle_stdout_end(self.now, &generation);
+    }
+
+    pub(super) fn streams_end(&mut self) {
+        self.stdout_ends();
+        let generation = self.generation.clone();
         self.session.handle_stderr_end(self.now, &generation);
         self.settle();
-        self.swept(true);
+    }
+
+    pub(super) fn stdout_ends(&mut self) {
+        let generation = self.generation.clone();
+        self.session.handle_stdout_end(self.now, &generation);
+        self.settle();
     }
 
     pub(super) fn swept(&mut self, empty: bool) {

@@ -1,0 +1,157 @@
+//! Measures the search with bugs that are planted one at a time, and writes the table of `docs/planted-bugs.md`:
+//! `cargo run --release -p moored-sim --features planted-bugs --example planted-bugs [--seeds N] [--write] [NAME...]`.
+//!
+//! For each bug: the first seed of the generator that breaks an oracle, and what is left of that run once it was made
+//! smaller. The median over several stretches of seeds is what counts; the first seed alone is a matter of luck.
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "the table is what it is for")]
+
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use moored::planted::PlantedBug;
+use moored_sim::generate::generate;
+use moored_sim::play::{Playing, play};
+use moored_sim::shrink::shrink;
+
+/// As the command has it: a run is mostly small allocations that live for one step.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A bug must be found within this many seeds.
+const SEEDS_MAX: u64 = 10_000;
+/// Stretches of seeds from which each bug is looked for.
+const STRETCHES: u64 = 5;
+/// The page that holds the table.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/planted-bugs.md");
+/// Where the table stands on the page.
+const MARKS: (&str, &str) = ("<!-- table -->", "<!-- end of table -->");
+
+struct Found {
+    bug: PlantedBug,
+    /// Seeds until the first failure, from the beginning of each stretch; none where there was none.
+    seeds: Vec<Option<u64>>,
+    oracle: String,
+    actions: usize,
+    faults: usize,
+    choices: usize,
+    replays: usize,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let after = |name: &str| {
+        let at = arguments.iter().position(|a| a == name)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    let seeds_max = after("--seeds").unwrap_or(SEEDS_MAX);
+    let named = |bug: &PlantedBug| {
+        let names: Vec<_> = arguments.iter().filter(|a| PlantedBug::named(a).is_some()).collect();
+        names.is_empty() || names.iter().any(|name| *name == bug.name())
+    };
+    let bugs: Vec<PlantedBug> = PlantedBug::ALL.iter().copied().filter(named).collect();
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let row = look_for(*bug, seeds_max);
+                    println!("{}", line(&row));
+                    found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(row);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.sort_by_key(|row| row.bug);
+    let table = table(&found, seeds_max);
+    println!("\n{table}");
+    if arguments.iter().any(|a| a == "--write") {
+        write_page(&table);
+    }
+}
+
+fn look_for(bug: PlantedBug, seeds_max: u64) -> Found {
+    let playing = Playing { planted: Some(bug), ..Playing::default() };
+    let fails = |seed: u64| {
+        let scenario = generate(seed);
+        let broken = play(&scenario, &playing).is_ok_and(|run| !run.holds());
+        broken.then_some(scenario)
+    };
+    let mut first = None;
+    let seeds: Vec<Option<u64>> = (0..STRETCHES)
+        .map(|stretch| {
+            let begin = stretch * 1_000_000;
+            let hit = (begin..begin + seeds_max).find_map(|seed| Some((seed, fails(seed)?)));
+            let (seed, scenario) = hit?;
+            first.get_or_insert(scenario);
+            Some(seed - begin + 1)
+        })
+        .collect();
+    let smaller = first.as_ref().and_then(|scenario| shrink(scenario, &playing).ok());
+    let (oracle, actions, faults, choices, replays) = match &smaller {
+        Some(s) => {
+            let choices = match &s.scenario.source {
+                moored_sim::draws::Source::Replay { tape, .. } => tape.strayed(),
+                _ => 0,
+            };
+            let oracle = s.violation.oracle.to_string();
+            (oracle, s.scenario.actions.len(), s.scenario.faults.len(), choices, s.replays)
+        }
+        None => ("none".to_owned(), 0, 0, 0, 0),
+    };
+    Found { bug, seeds, oracle, actions, faults, choices, replays }
+}
+
+fn median(seeds: &[Option<u64>]) -> Option<u64> {
+    let mut all: Vec<u64> = seeds.iter().map(|seed| seed.unwrap_or(u64::MAX)).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().filter(|median| *median < u64::MAX)
+}
+
+fn shown(seeds: Option<u64>) -> String {
+    seeds.map_or_else(|| "not found".to_owned(), |seeds| seeds.to_string())
+}
+
+fn line(row: &Found) -> String {
+    let Found { bug, seeds, oracle, actions, faults, choices, replays } = row;
+    let worst = match seeds.iter().any(Option::is_none) {
+        true => None,
+        false => seeds.iter().flatten().max().copied(),
+    };
+    format!(
+        "| {} | {} | {} | {} | {oracle} | {actions} | {faults} | {choices} | {replays} |",
+        bug.name(),
+        bug.rule(),
+        shown(median(seeds)),
+        shown(worst),
+    )
+}
+
+fn table(found: &[Found], seeds_max: u64) -> String {
+    let mut medians: Vec<u64> =
+        found.iter().map(|row| median(&row.seeds).unwrap_or(u64::MAX)).collect();
+    medians.sort_unstable();
+    let every = found.iter().filter(|row| row.seeds.iter().all(Option::is_some)).count();
+    let small = found.iter().filter(|row| row.actions <= 8 && row.faults <= 2).count();
+    let mut table = format!(
+        "{every} of {} bugs are found within {seeds_max} seeds from each of {STRETCHES} beginnings; the median bug after {} seeds; {small} come down to at most 8 actions and 2 faults.\n\n",
+        found.len(),
+        shown(medians.get(medians.len() / 2).copied().filter(|m| *m < u64::MAX)),
+    );
+    table.push_str("| bug | rule | seeds, median | seeds, worst | oracle | actions | faults | choices | replays |\n");
+    table.push_str("|---|---|---:|---:|---|---:|---:|---:|---:|\n");
+    for row in found {
+        let _ = writeln!(table, "{}", line(row));
+    }
+    table
+}
+
+fn write_page(table: &str) {
+    let page = std::fs::read_to_string(PAGE).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
+    let parts =
+        page.split_once(MARKS.0).and_then(|(head, rest)| Some((head, rest.split_once(MARKS.1)?.1)));
+    let (head, tail) = parts.unwrap_or_else(|| panic!("{PAGE} has no place for the table"));
+    let page = format!("{head}{}\n\n{table}\n{}{tail}", MARKS.0, MARKS.1);
+    std::fs::write(PAGE, page).unwrap_or_else(|error| panic!("{PAGE}: {error}"));
+}

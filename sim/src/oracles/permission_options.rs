@@ -1,0 +1,126 @@
+//! A permission is answered with what the agent offered, or cancelled.
+
+use std::collections::BTreeMap;
+
+use moored::platform::Mono;
+use serde::Deserialize;
+
+use super::{Oracle, Verdict};
+use crate::witness::{ChildNo, Facts, Line, Seen, Shape};
+
+/// Nobody makes up an option, and nobody chooses for a person.
+#[derive(Default)]
+pub(super) struct AnsweredPermissions {
+    /// What each open request offers, by its id.
+    offered: BTreeMap<ChildNo, BTreeMap<String, Vec<String>>>,
+}
+
+fn options(line: &Line<'_>) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Ask {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        options: Vec<Choice>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Choice {
+        option_id: String,
+    }
+    let ask = serde_json::from_slice::<Ask>(line.bytes).ok()?;
+    Some(ask.params.options.into_iter().map(|choice| choice.option_id).collect())
+}
+
+/// The option an answer selects; none if it selects none; an error if it is no answer to a permission.
+fn selected(line: &Line<'_>) -> Result<Option<String>, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        result: Option<Chosen>,
+    }
+    #[derive(Deserialize)]
+    struct Chosen {
+        outcome: Outcome,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Outcome {
+        outcome: String,
+        option_id: Option<String>,
+    }
+    let answer = serde_json::from_slice::<Answer>(line.bytes).map_err(|e| e.to_string())?;
+    let Some(Chosen { outcome }) = answer.result else { return Ok(None) };
+    match (outcome.outcome.as_str(), outcome.option_id) {
+        ("cancelled", None) => Ok(None),
+        ("selected", Some(option)) => Ok(Some(option)),
+        (other, _) => Err(format!("the outcome {other} is none")),
+    }
+}
+
+impl Oracle for AnsweredPermissions {
+    fn name(&self) -> &'static str {
+        "answered-permissions"
+    }
+
+    fn rule(&self) -> &'static str {
+        "9.3"
+    }
+
+    fn see(&mut self, _now: Mono, seen: &Seen<'_>, _facts: &Facts) -> Verdict {
+        match seen {
+            Seen::AgentWrote { child, line, .. }
+                if line.method() == Some("session/request_permission") =>
+            {
+                if let (Some(id), Some(options)) = (line.id, options(line)) {
+                    self.offered.entry(*child).or_default().insert(id.to_owned(), options);
+                }
+            }
+            Seen::HostWrote { child, line } if line.shape == Shape::Answer => {
+                let Some(id) = line.id else { return Ok(()) };
+                let offered = self.offered.get_mut(child).and_then(|asked| asked.remove(id));
+                let Some(offered) = offered else { return Ok(()) };
+                match selected(line) {
+                    Ok(Some(option)) if !offered.contains(&option) => {
+                        return Err(format!(
+                            "permission {id} of child {child} is answered {option}, which it did not offer"
+                        ));
+                    }
+                    Err(words) => {
+                        return Err(format!(
+                            "permission {id} of child {child} gets no answer by the protocol: {words}"
+                        ));
+                    }
+                    Ok(_) => {}
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kit::Story;
+    use super::*;
+
+    fn answered(outcome: &str) -> Story {
+        let asks = r#"{"id":7,"method":"session/request_permission","params":{"options":[{"optionId":"yes","name":"Yes"}]}}"#;
+        let story = Story::of(AnsweredPermissions::default()).spawned(0).agent_wrote(0, asks);
+        story.host_wrote(0, &format!(r#"{{"id":7,"result":{{"outcome":{outcome}}}}}"#))
+    }
+
+    #[test]
+    fn what_was_offered_and_a_dismissal_hold() {
+        answered(r#"{"outcome":"selected","optionId":"yes"}"#).holds();
+        answered(r#"{"outcome":"cancelled"}"#).holds();
+    }
+
+    #[test]
+    fn an_option_nobody_offered_is_found() {
+        answered(r#"{"outcome":"selected","optionId":"no"}"#)
+            .breaks("answered no, which it did not");
+        answered(r#"{"outcome":"whatever"}"#).breaks("no answer by the protocol");
+    }
+}

@@ -1,0 +1,111 @@
+//! Every request of an agent gets exactly one reply.
+
+use std::collections::BTreeMap;
+
+use moored::platform::Mono;
+
+use super::{Oracle, Verdict};
+use crate::witness::{ChildNo, Facts, Seen, Shape};
+
+/// A request older than this when its agent's stdin is closed by a host that lives should have been answered: what waits
+/// for a person is withdrawn before.
+const ANSWERED_WITHIN_US: u64 = 1_000_000;
+
+/// One reply a request, counted by id: agents may use one again.
+#[derive(Default)]
+pub(super) struct OneReplyARequest {
+    children: BTreeMap<ChildNo, BTreeMap<String, Asked>>,
+}
+
+#[derive(Default)]
+struct Asked {
+    open: usize,
+    last: Mono,
+    method: String,
+}
+
+impl Oracle for OneReplyARequest {
+    fn name(&self) -> &'static str {
+        "one-reply-a-request"
+    }
+
+    fn rule(&self) -> &'static str {
+        "9.1.4, 9.3.1, 9.4.1"
+    }
+
+    fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        match seen {
+            Seen::AgentWrote { child, line, .. } if line.is_request() => {
+                let (Some(id), Some(method)) = (line.id.filter(|id| *id != "null"), line.method())
+                else {
+                    return Ok(());
+                };
+                let asked = self.children.entry(*child).or_default();
+                let asked = asked.entry(id.to_owned()).or_default();
+                asked.open += 1;
+                asked.last = now;
+                method.clone_into(&mut asked.method);
+            }
+            Seen::HostWrote { child, line } if line.shape == Shape::Answer => {
+                let Some(id) = line.id.filter(|id| *id != "null") else { return Ok(()) };
+                let asked = self.children.get_mut(child).and_then(|asked| asked.get_mut(id));
+                match asked {
+                    Some(asked) if asked.open > 0 => asked.open -= 1,
+                    Some(asked) => {
+                        let method = &asked.method;
+                        return Err(format!("{method} {id} of child {child} is answered twice"));
+                    }
+                    None => {
+                        return Err(format!(
+                            "child {child} is answered {id}, which it never asked"
+                        ));
+                    }
+                }
+            }
+            Seen::StdinClosed { child, by_crash: false } => {
+                let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost);
+                let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
+                let due = |asked: &Asked| asked.last.0 + ANSWERED_WITHIN_US <= now.0;
+                if let Some((id, asked)) =
+                    asked.iter().find(|(_, asked)| asked.open > 0 && due(asked))
+                {
+                    let method = &asked.method;
+                    return Err(format!(
+                        "the stdin of child {child} is closed, and its {method} {id} was never answered"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kit::Story;
+    use super::*;
+
+    const ASKS: &str = r#"{"id":"a","method":"session/request_permission","params":{}}"#;
+    const ANSWER: &str = r#"{"id":"a","result":{}}"#;
+
+    fn asked() -> Story {
+        Story::of(OneReplyARequest::default()).spawned(0).agent_wrote(0, ASKS)
+    }
+
+    #[test]
+    fn each_request_is_answered_also_one_that_uses_its_id_again() {
+        let once = asked().host_wrote(0, ANSWER);
+        once.agent_wrote(0, ASKS).host_wrote(0, ANSWER).at_ms(5_000).stdin_closed(0).holds();
+        // It has only just asked.
+        asked().at_ms(900).stdin_closed(0).holds();
+    }
+
+    #[test]
+    fn two_replies_none_and_one_unasked_are_found() {
+        asked().host_wrote(0, ANSWER).host_wrote(0, ANSWER).breaks("is answered twice");
+        asked().at_ms(1_000).stdin_closed(0).breaks("was never answered");
+        let unasked = Story::of(OneReplyARequest::default()).spawned(0).host_wrote(0, ANSWER);
+        unasked.breaks("which it never asked");
+    }
+}
