@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{MOORED, Place, Ran};
+use moored_scenarios::sweep::{FAILURES_KEPT_MAX, FAILURES_TOLD_MAX};
 use serde_json::Value;
 
 /// Expects what does not come.
@@ -133,6 +134,43 @@ fn a_failure_becomes_a_regression_which_is_swept_first_until_it_is_mended() {
     let value = place.file("value.json", &never_answered());
     place.run(&["keep", &value]).cannot_run(&["is no failure"]);
     place.run(&["keep", "nothing.json"]).cannot_run(&["nothing.json"]);
+}
+
+#[test]
+fn what_fails_everywhere_is_written_and_printed_up_to_a_limit_and_counted_beyond_it() {
+    let place = Place::new();
+    let mut args = vec!["sweep".to_owned()];
+    for n in 0..8 {
+        args.push(place.file(
+            &format!("wrong-{n}.json"),
+            &WRONG.replace("\"wrong\"", &format!("\"wrong-{n}\"")),
+        ));
+    }
+    args.extend(["--seeds", "0..9"].map(str::to_owned));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let ran = place.run(&args);
+    let kernels = moored_sim::KernelKind::available().len();
+    let (failed, told) = (8 * kernels * 9, 8 * kernels * FAILURES_TOLD_MAX);
+    let files = std::fs::read_dir(place.workspace().join("moored-failures")).expect("written");
+    assert_eq!(files.count(), 3 * told.min(FAILURES_KEPT_MAX));
+    if told > FAILURES_KEPT_MAX {
+        let unwritten = told - FAILURES_KEPT_MAX;
+        assert!(ran.err.contains(&format!("{unwritten} more failures are told and not written")));
+    }
+    assert!(
+        ran.out.contains(&format!("\n{} more failed in the same rows\n", failed - 16)),
+        "{ran:?}"
+    );
+    assert_eq!(ran.out.matches("  moored replay ").count(), 16);
+}
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let place = Place::new();
+    let path = place.file("long.json", "");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).expect("it is there");
+    file.set_len(256 * 1024 * 1024 + 1).expect("a hole");
+    place.run(&["replay", &path]).cannot_run(&["long.json has 268435457 bytes"]);
 }
 
 /// The report of a sweep or of a merge, without what differs between machines: how long it took.

@@ -154,11 +154,12 @@ fn write_failures(
         let mut written = failure.clone();
         written.file = Some(path.display().to_string());
         let replay = shown::replay_command(&written, &Typed::new());
-        let mut facts = vec![
-            ("seed".to_owned(), failure.seed.to_string()),
-            ("build".to_owned(), jobs.plan().build.clone()),
-            ("replay".to_owned(), replay),
-        ];
+        let found = match &failure.replays {
+            Some(kept) => ("kept as".to_owned(), kept.clone()),
+            None => ("seed".to_owned(), failure.seed.to_string()),
+        };
+        let build = ("build".to_owned(), jobs.plan().build.clone());
+        let mut facts = vec![found, build, ("replay".to_owned(), replay)];
         facts.extend(shrink_command(&written).map(|command| ("shrink".to_owned(), command)));
         let kept = match keep(jobs, player, failure, facts) {
             Ok(kept) => kept,
