@@ -177,3 +177,57 @@ fn document(
         "violation": violation,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Arguments, Command};
+
+    fn typed(words: &[&str]) -> Explore {
+        let line = ["moored", "explore"].iter().chain(words);
+        match Arguments::try_parse_from(line).expect("it may be typed").command {
+            Some(Command::Explore(options)) => options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_typed_takes_the_place_of_the_alphabets_own() {
+        let race = alphabet("race").expect("it is built in");
+        assert_eq!(bounds(race, &typed(&[])).expect("its own"), race.bounds);
+        let fewer = bounds(race, &typed(&["--sends", "1", "--crashes", "0"])).expect("fewer");
+        assert_eq!(fewer, Bounds { sends: 1, crashes: 0, ..race.bounds });
+        assert!(bounds(race, &typed(&["--sends", "8"])).is_err(), "more than are counted");
+    }
+
+    #[test]
+    fn an_alphabet_that_is_not_there_is_refused_with_those_that_are() {
+        let refused = alphabet("rice").expect_err("there is none").to_string();
+        assert!(refused.contains("late, race, stop, store"), "{refused}");
+    }
+
+    #[test]
+    fn an_exploration_says_what_it_found_and_how_complete_it_is() {
+        let bounds = Bounds { stops: 1, ..Bounds::default() };
+        let explorer = Explorer { bounds, depth: DEPTH_MAX };
+        let whole = explorer.run(1);
+        let text = shown("stop", &explorer, &whole, Duration::from_millis(1_500));
+        assert!(text.contains("closed       yes"), "{text}");
+        assert!(text.ends_with("everything holds; no state is left to explore\n"), "{text}");
+        let cut = Explorer { depth: 1, ..explorer };
+        let text = shown("stop", &cut, &cut.run(1), Duration::ZERO);
+        assert!(text.ends_with("every state within depth 1 was reached\n"), "{text}");
+        let failed = Explored {
+            violation: Some(Violation {
+                what: "it is so".to_owned(),
+                steps: Vec::new(),
+                lines: vec!["a step".to_owned()],
+            }),
+            ..whole
+        };
+        let text = shown("stop", &explorer, &failed, Duration::ZERO);
+        assert!(text.ends_with("it does not hold:\n  1. a step\n=> it is so\n"), "{text}");
+    }
+}

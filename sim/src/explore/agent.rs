@@ -20,7 +20,8 @@ pub(super) struct Agent {
     /// When SIGTERM was ordered.
     pub(super) term: Option<Mono>,
     pub(super) sweeping: bool,
-    pub(super) swept: bool,
+    /// When its tree was reported empty.
+    pub(super) swept: Option<Mono>,
     pub(super) asked: Option<Asked>,
     /// The prompt that is unanswered got its `session/cancel`.
     pub(super) cancelled: bool,
@@ -88,7 +89,7 @@ impl Agent {
             eof: None,
             term: None,
             sweeping: false,
-            swept: false,
+            swept: None,
             asked: None,
             cancelled: false,
             has_answered: false,

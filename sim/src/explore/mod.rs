@@ -90,8 +90,8 @@ pub const ALPHABETS: [Alphabet; 4] = [
     },
     Alphabet {
         name: "store",
-        about: "1 message, 1 Stop, 1 crash of the host, 2 refusals of the store",
-        bounds: Bounds { sends: 1, stops: 1, crashes: 1, late_updates: 0, refusals: 2 },
+        about: "1 message, 1 Stop, 1 crash of the host, 1 refusal of the store",
+        bounds: Bounds { sends: 1, stops: 1, crashes: 1, late_updates: 0, refusals: 1 },
         depth: None,
     },
 ];

@@ -2,12 +2,14 @@
 
 use moored::ids::{Generation, MessageId};
 use moored::journal::{
-    DispatchState, ItemBody, Outcome, RowKind, SubmissionState, TurnState, turn_item,
+    ChildRow, DispatchState, ItemBody, Outcome, RowKind, SubmissionState, TurnState, turn_item,
 };
+use moored::limits::STDOUT_DRAIN_MS;
 use moored::platform::{Mono, Signal};
 use moored::session::ChildStands;
 use moored::session::ladder::{POSIX_EOF_GRACE_MS, POSIX_TERM_GRACE_MS};
 use moored::status::{Status, Summary};
+use moored::store::Unit;
 
 use super::agent::{Agent, Asked, Stands};
 use super::world::{Verdict, World, message};
@@ -37,7 +39,22 @@ pub(super) fn may_spawn(world: &World) -> Verdict {
 /// A child is forgotten when nothing is left of it.
 pub(super) fn may_forget(world: &World, generation: &Generation) -> Verdict {
     let agent = world.around.agent.as_ref().filter(|a| a.generation == *generation);
-    check(agent.is_none_or(|a| a.swept), || "a child is forgotten that may live".to_owned())
+    check(agent.is_none_or(|a| a.swept.is_some()), || {
+        "a child is forgotten that may live".to_owned()
+    })
+}
+
+/// The unit writes what ends with a child.
+pub(super) fn settles(unit: &Unit) -> bool {
+    unit.rows.iter().any(|row| matches!(row.kind, RowKind::Child(ChildRow::Exited { .. })))
+}
+
+/// Nothing is settled before what the agent had written is read to its end, or somebody else holds its stdout open.
+pub(super) fn may_settle(agent: &Agent, now: Mono) -> Verdict {
+    let held = agent.swept.is_some_and(|swept| now >= swept.plus_ms(STDOUT_DRAIN_MS));
+    check(!agent.pipes_open || held, || {
+        "a child's end is written before its stdout is read to its end".to_owned()
+    })
 }
 
 /// No force before its window (rule 1.6.1).

@@ -26,6 +26,9 @@ struct Open {
     world: Option<Box<World>>,
 }
 
+/// What one thread made of its share of a batch: each state's node with what it leads to.
+type Part = (Vec<(u32, Expansion)>, BTreeSet<Transition>);
+
 /// What one state leads to.
 #[derive(Default)]
 struct Expansion {
@@ -170,14 +173,13 @@ impl Search<'_> {
             let expansions: Vec<_> = part.into_iter().map(expand).collect();
             (expansions, watch.transitions)
         };
-        let parts: Vec<(Vec<(u32, Expansion)>, BTreeSet<Transition>)> =
-            std::thread::scope(|scope| {
-                let others: Vec<_> =
-                    shares.into_iter().rev().map(|part| scope.spawn(|| work(part))).collect();
-                let mine = work(batch);
-                let joined = others.into_iter().filter_map(|thread| thread.join().ok());
-                std::iter::once(mine).chain(joined).collect()
-            });
+        let parts: Vec<Part> = std::thread::scope(|scope| {
+            let others: Vec<_> =
+                shares.into_iter().rev().map(|part| scope.spawn(|| work(part))).collect();
+            let mine = work(batch);
+            let joined = others.into_iter().filter_map(|thread| thread.join().ok());
+            std::iter::once(mine).chain(joined).collect()
+        });
         let mut expansions = Vec::new();
         for (part, transitions) in parts {
             expansions.extend(part);

@@ -319,7 +319,7 @@ impl World {
                 self.tell(Fact::StderrEnd, watch, |s, now| s.handle_stderr_end(now, &generation));
             }
             Step::TreeEmpty => {
-                (agent.sweeping, agent.swept) = (false, true);
+                (agent.sweeping, agent.swept) = (false, Some(self.now.mono));
                 let report = Report::Swept { empty: true, survivors: Vec::new() };
                 self.tell(Fact::Swept, watch, |s, now| s.handle_report(now, &generation, report));
             }
@@ -375,6 +375,11 @@ impl World {
     fn carry_out(&mut self, effect: Effect, watch: &mut Watch) -> Verdict {
         match effect {
             Effect::Append { ticket, unit } => {
+                if let Some(agent) = &self.around.agent
+                    && oracle::settles(&unit)
+                {
+                    oracle::may_settle(agent, self.now.mono)?;
+                }
                 self.around.units += 1;
                 self.waiting.push_back((ticket, unit));
             }
