@@ -6,6 +6,7 @@
 mod acknowledged;
 mod at_most_once;
 mod bounded;
+mod cancel_grace;
 mod cancel_once;
 mod cancellation;
 mod converge;
@@ -16,6 +17,7 @@ mod journal_whole;
 #[cfg(test)]
 mod kit;
 mod nothing_left;
+mod one_error_row;
 mod one_live_child;
 mod own_verdict;
 mod permission_options;
@@ -125,6 +127,8 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<nothing_left::NothingLeft>::default(),
         Box::<journal_whole::JournalReadsWhole>::default(),
         Box::<cancel_once::CancelAtMostOnce>::default(),
+        Box::<cancel_grace::CancelHasItsGrace>::default(),
+        Box::<one_error_row::OneErrorRow>::default(),
         Box::<permission_options::AnsweredPermissions>::default(),
         Box::<handshake::HandshakeInOrder>::default(),
     ]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use moored::ids::{SessionId, SpawnToken};
-use moored::journal::{ChildRow, RootProof, TreeProof};
+use moored::ids::{Fence, SessionId, SpawnToken};
+use moored::journal::{ChildRow, RootProof, TreeProof, TurnBody, TurnState};
 use moored::platform::Mono;
 use moored::session::ladder::EndedHow;
 
 use super::rows::{self, Generations};
 use super::{Oracle, Verdict};
-use crate::witness::{Facts, Seen};
+use crate::witness::{ChildNo, Facts, Seen};
 
 /// A root that is written off is gone, and a tree that is proven gone has nobody left.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(super) struct ProofOfDeath {
     generations: Generations,
     /// The token each session reserved last.
     tokens: BTreeMap<SessionId, SpawnToken>,
+    /// The newest child of each session, and its fence.
+    newest: BTreeMap<SessionId, (ChildNo, Fence)>,
 }
 
 impl ProofOfDeath {
@@ -66,7 +68,7 @@ impl Oracle for ProofOfDeath {
     }
 
     fn rule(&self) -> &'static str {
-        "invariant 7, 1.1.4, D10"
+        "invariant 7, 1.1.4, 1.5.2, D10"
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
@@ -75,6 +77,24 @@ impl Oracle for ProofOfDeath {
             self.generations.learn(row, facts);
             if let Some(child) = rows::child(row) {
                 self.row(&unit.session, child, facts)?;
+                let no = rows::generation(child).and_then(|g| self.generations.child(g));
+                if let (ChildRow::Started { .. }, Some(no)) = (child, no) {
+                    self.newest.insert(unit.session.clone(), (no, row.fence));
+                }
+            }
+            // Only an exit that was seen cuts a turn so; a lost connection leaves it unverifiable (rule 1.5.2).
+            let newest = self.newest.get(&unit.session).filter(|(_, fence)| *fence == row.fence);
+            let lives = newest.filter(|(no, _)| facts.children[*no].exit.is_none());
+            let Some((no, _)) = lives else { continue };
+            let cut = |turn: &&TurnBody| {
+                let end = (turn.state, turn.outcome, turn.stop_reason.as_ref());
+                end == (TurnState::Interrupted, None, None)
+            };
+            if let Some(turn) = rows::turns(row).find(cut) {
+                let (turn, session) = (&turn.turn, &unit.session);
+                return Err(format!(
+                    "{turn} of {session} reads cut by an exit, and the root of child {no} lives"
+                ));
             }
         }
         if let Some(token) = unit.record.as_ref().and_then(|c| c.record.lease.token.as_ref()) {
@@ -88,7 +108,7 @@ impl Oracle for ProofOfDeath {
 mod tests {
     use moored::journal::RowKind;
 
-    use super::super::kit::{Story, exited, process, record, root, settled, started};
+    use super::super::kit::{Story, exited, process, record, root, settled, started, turn};
     use super::*;
 
     fn story() -> Story {
@@ -101,6 +121,14 @@ mod tests {
         let gone = story().dies(&root(0)).stored(1, [exited(0)]).dies(&process(7));
         gone.stored(1, [settled(0, TreeProof::Gone)]).holds();
         story().dies(&root(0)).stored(1, [exited(0), settled(0, TreeProof::Left)]).holds();
+    }
+
+    #[test]
+    fn a_turn_is_cut_by_an_exit_and_not_by_a_lost_connection() {
+        story().dies(&root(0)).stored(1, [turn(1, TurnState::Interrupted, None)]).holds();
+        story().stored(1, [turn(1, TurnState::Unverifiable, None)]).holds();
+        let lost = story().stored(1, [turn(1, TurnState::Interrupted, None)]);
+        lost.breaks("t1 of s1 reads cut by an exit, and the root of child 0 lives");
     }
 
     #[test]

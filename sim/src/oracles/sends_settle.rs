@@ -8,12 +8,20 @@ use moored::platform::Mono;
 
 use super::rows;
 use super::{Oracle, Rest, Verdict};
-use crate::witness::{Facts, Seen};
+use crate::witness::{Facts, HostNo, Seen};
 
-/// A message is stored, handed over once, and settled once; at rest nothing is queued, on the wire, asked or running.
+/// A message is stored, handed over once by the host that took it, and settled once; what was queued at a Stop is
+/// withdrawn; at rest nothing is queued, on the wire, asked or running.
 #[derive(Default)]
 pub(super) struct SendsSettleOnce {
-    sessions: BTreeMap<SessionId, BTreeMap<MessageId, Option<DispatchState>>>,
+    sessions: BTreeMap<SessionId, BTreeMap<MessageId, Sent>>,
+}
+
+struct Sent {
+    host: HostNo,
+    state: Option<DispatchState>,
+    /// A person's Stop came while it was queued.
+    withdrawn: bool,
 }
 
 impl Oracle for SendsSettleOnce {
@@ -22,17 +30,22 @@ impl Oracle for SendsSettleOnce {
     }
 
     fn rule(&self) -> &'static str {
-        "5.1.3, 5.2.1, 2.3.1"
+        "5.1.3, 5.2.1, 5.8.1, 3.1.1, 2.3.1"
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, _facts: &Facts) -> Verdict {
-        let Seen::Stored { unit, .. } = seen else { return Ok(()) };
+        let Seen::Stored { unit, host } = seen else { return Ok(()) };
         let session = &unit.session;
         for row in &unit.rows {
             let seq = row.seq;
+            if rows::stop(row).is_some_and(|stop| stop.reason.is_a_persons()) {
+                let sends = rows::of(&mut self.sessions, session).values_mut();
+                sends.filter(|sent| sent.state.is_none()).for_each(|sent| sent.withdrawn = true);
+            }
             if let RowKind::Submission { message_id, .. } = &row.kind {
                 let sends = rows::of(&mut self.sessions, session);
-                if sends.insert(message_id.clone(), None).is_some() {
+                let sent = Sent { host: *host, state: None, withdrawn: false };
+                if sends.insert(message_id.clone(), sent).is_some() {
                     return Err(format!(
                         "row {seq} of {session} stores {message_id} a second time"
                     ));
@@ -41,24 +54,35 @@ impl Oracle for SendsSettleOnce {
             for dispatch in rows::dispatches(row) {
                 let sends = rows::of(&mut self.sessions, session);
                 let message = &dispatch.message_id;
-                let Some(state) = sends.get_mut(message) else {
+                let Some(sent) = sends.get_mut(message) else {
                     return Err(format!(
                         "row {seq} of {session} is about {message}, which was never sent"
                     ));
                 };
                 let new = dispatch.state;
-                let follows = match state {
+                if new == DispatchState::HandedOver && sent.host != *host {
+                    let took = sent.host;
+                    return Err(format!(
+                        "host {host} hands over {message} of {session}, which host {took} took and left unsent"
+                    ));
+                }
+                if new == DispatchState::HandedOver && sent.withdrawn {
+                    return Err(format!(
+                        "{message} of {session} is handed over, and a Stop withdrew it"
+                    ));
+                }
+                let follows = match sent.state {
                     None => matches!(new, DispatchState::HandedOver | DispatchState::Rejected),
                     Some(DispatchState::HandedOver) => new != DispatchState::HandedOver,
                     Some(_) => false,
                 };
                 if !follows {
-                    let was = state.map_or("queued".to_owned(), |state| format!("{state:?}"));
+                    let was = sent.state.map_or("queued".to_owned(), |state| format!("{state:?}"));
                     return Err(format!(
                         "row {seq} of {session} makes {message} {new:?}, which was {was}"
                     ));
                 }
-                *state = Some(new);
+                sent.state = Some(new);
             }
         }
         Ok(())
@@ -82,9 +106,9 @@ impl Oracle for SendsSettleOnce {
 
 #[cfg(test)]
 mod tests {
-    use moored::journal::{ItemBody, ToolBody, ToolStatus};
+    use moored::journal::{ItemBody, StopReason, ToolBody, ToolStatus};
 
-    use super::super::kit::{Story, dispatch, item, submission};
+    use super::super::kit::{Story, dispatch, item, stop, submission};
     use super::*;
 
     fn story() -> Story {
@@ -123,6 +147,17 @@ mod tests {
         story().rests(&[]).breaks("m1 of s1 is neither sent nor refused");
         let early = Story::of(SendsSettleOnce::default()).stored(1, [submission(1)]);
         early.stored(1, [dispatch(1, DispatchState::Accepted)]).breaks("which was queued");
+    }
+
+    #[test]
+    fn what_another_host_took_and_what_a_stop_withdrew_is_not_handed_over() {
+        let handed_over = || [dispatch(1, DispatchState::HandedOver)];
+        let sent = || Story::of(SendsSettleOnce::default()).stored(1, [submission(1)]);
+        sent().stored_by(1, 1, handed_over(), None).breaks("which host 0 took and left unsent");
+        let stopped = sent().stored(1, [stop(StopReason::UserStop, None)]);
+        stopped.stored(1, handed_over()).breaks("a Stop withdrew it");
+        let overtaken = sent().stored(1, handed_over());
+        overtaken.stored(1, [stop(StopReason::UserStop, None)]).holds();
     }
 
     #[test]

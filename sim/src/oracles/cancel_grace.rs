@@ -1,0 +1,108 @@
+//! A cancelled agent has its time to answer before its stdin is closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use moored::ids::SessionId;
+use moored::limits::STOP_GRACE_MS;
+use moored::platform::Mono;
+use moored::store::Refusal;
+
+use super::{Oracle, Verdict};
+use crate::scenario::Act;
+use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
+
+/// After `session/cancel` its turn has 4 000 ms to end, unless somebody presses again, the store is lost, or the agent
+/// itself breaks the connection.
+#[derive(Default)]
+pub(super) struct CancelHasItsGrace {
+    /// Prompts that are not answered.
+    prompts: BTreeMap<ChildNo, String>,
+    cancelled: BTreeMap<ChildNo, Mono>,
+    /// Hosts that lost their store.
+    lost: BTreeSet<HostNo>,
+}
+
+impl CancelHasItsGrace {
+    /// Whoever presses again takes the grace away.
+    fn pressed(&mut self, session: &SessionId, facts: &Facts) {
+        self.cancelled.retain(|child, _| facts.children[*child].session != *session);
+    }
+}
+
+impl Oracle for CancelHasItsGrace {
+    fn name(&self) -> &'static str {
+        "cancel-has-its-grace"
+    }
+
+    fn rule(&self) -> &'static str {
+        "3.5.2, 1.8.1, 1.9.1"
+    }
+
+    fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        match seen {
+            Seen::HostWrote { child, line } => match (line.method(), line.id) {
+                (Some("session/prompt"), Some(id)) => {
+                    self.prompts.insert(*child, id.to_owned());
+                    self.cancelled.remove(child);
+                }
+                (Some("session/cancel"), _) => {
+                    self.cancelled.insert(*child, now);
+                }
+                _ => {}
+            },
+            Seen::AgentWrote { child, line, .. }
+                if line.shape == Shape::Answer
+                    && self.prompts.get(child).map(String::as_str) == line.id =>
+            {
+                self.prompts.remove(child);
+            }
+            Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
+                self.pressed(session, facts);
+            }
+            Seen::UnitAnswered { host, refusal: Some(refusal), .. }
+                if !matches!(refusal, Refusal::Retry { .. }) =>
+            {
+                self.lost.insert(*host);
+            }
+            Seen::StdinClosed { child, by_crash: false } => {
+                let Some(of) = facts.children.get(*child) else { return Ok(()) };
+                let broken = of.exit.is_some() || of.lost || self.lost.contains(&of.host);
+                let Some(at) = self.cancelled.get(child).filter(|_| !broken) else { return Ok(()) };
+                let had_us = now.0.saturating_sub(at.0);
+                if self.prompts.contains_key(child) && had_us < STOP_GRACE_MS * 1_000 {
+                    let had = had_us / 1_000;
+                    return Err(format!(
+                        "the stdin of child {child} is closed {had} ms after its cancel, which is not answered"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::kit::{Story, root};
+    use super::*;
+    use crate::scenario::NamedTurn;
+
+    fn cancelled() -> Story {
+        Story::of(CancelHasItsGrace::default()).spawned(0).prompts(0, 1).at_ms(10).cancels(0)
+    }
+
+    #[test]
+    fn the_end_waits_for_the_answer_or_the_grace_or_a_second_press() {
+        cancelled().agent_wrote(0, r#"{"id":1,"result":{}}"#).at_ms(20).stdin_closed(0).holds();
+        cancelled().at_ms(4_010).stdin_closed(0).holds();
+        let stop = Act::Stop { session: 0, turn: NamedTurn::None };
+        cancelled().called(&stop).at_ms(20).stdin_closed(0).holds();
+        cancelled().dies(&root(0)).at_ms(20).stdin_closed(0).holds();
+    }
+
+    #[test]
+    fn an_end_before_them_is_found() {
+        cancelled().at_ms(4_009).stdin_closed(0).breaks("closed 3999 ms after its cancel");
+    }
+}
