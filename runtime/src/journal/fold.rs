@@ -6,7 +6,7 @@ use super::{
     Batch, ChildRow, ContextView, Cursor, Cut, DispatchRow, DispatchState, ItemBody, ItemRow,
     ItemView, Mark, MessageBody, Mutation, Position, Removed, Resolution, Row, RowKind, SendMode,
     Snapshot, StopEvent, StreamedText, SubmissionState, SubmissionView, TextGrowth, ToolStatus,
-    TurnBody, TurnState, UserBody,
+    TurnBody, TurnState, UnknownReason, UserBody,
 };
 use crate::failure::FailureCode;
 use crate::ids::{Fence, ItemKey, MessageId, TurnKey, key};
@@ -561,7 +561,11 @@ impl Fold {
         keep(
             &mut self.live_unknown,
             &message,
-            row.state == DispatchState::Unknown && !at.recovered,
+            // Only a delivery that a living child may still settle: one that its child's end made unknown nobody will
+            // (rules 4.2.2, 8.2).
+            row.state == DispatchState::Unknown
+                && !at.recovered
+                && row.reason == Some(UnknownReason::WriteUnconfirmed),
         );
         match row.state {
             DispatchState::HandedOver => {
