@@ -10,9 +10,11 @@ use moored::platform::{
 
 use crate::kernel::SharedKernel;
 use crate::world::{
-    AgentEnds, EndCloser, SharedWorld, StartedWith, Starter, Tag, in_a_job, pipe, supervised,
+    AgentEnds, EndCloser, SharedWorld, Sig, StartedWith, Starter, Tag, in_a_job, pipe, supervised,
 };
 
+/// How often it is looked whether a child that was not identified is gone.
+const UNIDENTIFIED_LOOK_US: u64 = 1_000;
 /// Attempts to read a start time (rule 1.1.6).
 const START_READS_MAX: u32 = 3;
 
@@ -106,7 +108,10 @@ impl SimPlatform {
             true => in_a_job(world, &starter, &spec, with, program, ends),
             false => supervised(world, &starter, &spec, with, program, ends),
         };
-        self.read_start_time().await?;
+        if self.read_start_time().await.is_err() {
+            self.end_unidentified(&started.identity.root).await;
+            return Err(SpawnError::Unidentified);
+        }
         Ok(SpawnedChild {
             identity: started.identity,
             stdin: Box::pin(stdin),
@@ -125,7 +130,15 @@ impl SimPlatform {
         StartedWith { argv: spec.argv.clone(), environment, cwd: spec.cwd.clone() }
     }
 
-    /// On failure the caller drops every end it holds of the child, and with the control pipe's end the child is ended.
+    /// Whoever started it ends it before it says so: nobody could recognise it again.
+    async fn end_unidentified(&self, root: &ProcessIdentity) {
+        let world = &self.0.world;
+        world.strike(root, Sig::Kill);
+        while world.is_alive(root) {
+            self.0.scope.sleep_us(UNIDENTIFIED_LOOK_US).await;
+        }
+    }
+
     async fn read_start_time(&self) -> Result<(), SpawnError> {
         let options = self.0.world.options();
         for _ in 0..START_READS_MAX {

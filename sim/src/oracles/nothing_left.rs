@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use moored::journal::{ChildRow, TreeProof};
-use moored::platform::Mono;
+use moored::platform::{Exit, Mono};
 
 use super::rows::{self, Generations};
 use super::{Oracle, Rest, Verdict};
@@ -54,6 +54,14 @@ impl Oracle for NothingLeft {
             Seen::SignalSent { target, fault: true, .. } => {
                 if let Some(no) = facts.child_of(target)
                     && facts.children[no].supervisor.as_ref() == Some(*target)
+                {
+                    self.orphaned.insert(no);
+                }
+            }
+            // It gave up: what it could not end is for whoever finds it by its token (rule 1.7.4).
+            Seen::ProcessEnded { identity, exit } if **exit != Exit::Code(0) => {
+                if let Some(no) = facts.child_of(identity)
+                    && facts.children[no].supervisor.as_ref() == Some(*identity)
                 {
                     self.orphaned.insert(no);
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use moored::ids::SessionId;
 use moored::platform::Mono;
 
 use super::{Oracle, Verdict};
@@ -15,6 +16,8 @@ const ANSWERED_WITHIN_US: u64 = 1_000_000;
 #[derive(Default)]
 pub(super) struct OneReplyARequest {
     children: BTreeMap<ChildNo, BTreeMap<String, Asked>>,
+    /// Since when the store has refused a session: its agent is not read on meanwhile (rule 1.5.8).
+    refused: BTreeMap<SessionId, Mono>,
 }
 
 #[derive(Default)]
@@ -62,10 +65,21 @@ impl Oracle for OneReplyARequest {
                     }
                 }
             }
+            Seen::UnitAnswered { session, refusal: Some(_), .. } => {
+                self.refused.entry((*session).clone()).or_insert(now);
+            }
+            Seen::UnitAnswered { session, refusal: None, .. } => {
+                self.refused.remove(*session);
+            }
             Seen::StdinClosed { child, by_crash: false } => {
                 let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost);
                 let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
-                let due = |asked: &Asked| asked.last.0 + ANSWERED_WITHIN_US <= now.0;
+                // What was asked while nobody read is still in the pipe.
+                let unread = self.refused.get(&facts.children[*child].session);
+                let due = |asked: &Asked| {
+                    asked.last.0 + ANSWERED_WITHIN_US <= now.0
+                        && unread.is_none_or(|since| asked.last < *since)
+                };
                 if let Some((id, asked)) =
                     asked.iter().find(|(_, asked)| asked.open > 0 && due(asked))
                 {

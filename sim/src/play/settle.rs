@@ -17,6 +17,7 @@ use crate::marks::WorldMark;
 use crate::oracles::{Rest, RestingSession, Violation};
 use crate::scenario::{Act, NamedTurn};
 use crate::witness::Seen;
+use crate::world::ProcessRow;
 
 /// How long a session may go on working by itself once the faults are over, before a person presses Stop.
 /// As long as an agent thinks about a message.
@@ -28,8 +29,8 @@ pub const REST_MS_MAX: u64 = 40_000;
 const ANSWER_MS_MAX: u64 = 40_000;
 /// A client must have what the host has within this.
 const CONVERGE_MS_MAX: u64 = 5_000;
-/// Released supervisors leave within this.
-const SUPERVISOR_LEAVES_MS: u64 = 1_000;
+/// A supervisor that has anything left to do does it within this: every window of the ladder, twice, and its own delays.
+const LEAVES_MS: u64 = 12_000;
 /// Numbers of the messages that are sent after the heal begin here.
 pub const PROBE_FIRST: u32 = 9_000;
 
@@ -198,6 +199,26 @@ impl Settling<'_> {
         Err(self.broken("a-restart-changes-nothing-at-rest", "6.11.2", words))
     }
 
+    /// Whoever carries a token and lives on, once nobody has left for a while: the supervisors of a host that crashed end
+    /// what is below them by themselves, and then leave.
+    async fn left(&self) -> Vec<ProcessRow> {
+        let world = &self.stage.world;
+        let left = || -> Vec<ProcessRow> {
+            let carries = |p: &ProcessRow| p.token.is_some() && p.is_alive();
+            world.processes().into_iter().filter(carries).collect()
+        };
+        let mut last = left();
+        while !last.is_empty() {
+            self.stage.kernel.sleep_us(LEAVES_MS * 1_000).await;
+            let now = left();
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        last
+    }
+
     async fn end_hosts(&self) -> Settled {
         while self.stage.hosts.count() > 0 {
             if self.stage.hosts.end().await == Some(false) {
@@ -313,13 +334,7 @@ impl Settling<'_> {
         let summaries: Vec<_> =
             stage.sessions.iter().map(|s| stage.clients.summary(0, s)).collect();
         self.end_hosts().await?;
-        stage.kernel.sleep_us(SUPERVISOR_LEAVES_MS * 1_000).await;
-        let left: Vec<_> = stage
-            .world
-            .processes()
-            .into_iter()
-            .filter(|process| process.token.is_some() && process.is_alive())
-            .collect();
+        let left = self.left().await;
         let sessions: Vec<RestingSession> = stage
             .sessions
             .iter()

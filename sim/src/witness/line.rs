@@ -1,6 +1,7 @@
 //! One line of the wire, looked into as far as the oracles need.
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// A frame, borrowed.
@@ -39,11 +40,19 @@ struct Frame<'a> {
     /// Raw, because text behind an `Option` is never borrowed.
     #[serde(borrow, default)]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    error: Option<&'a RawValue>,
+    /// `null` is a result too.
+    #[serde(default, deserialize_with = "there")]
+    result: bool,
+    #[serde(default, deserialize_with = "there")]
+    error: bool,
 }
+
+fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| true)
+}
+
+/// How every frame of the scripted agents begins.
+const FRAME: &[u8] = b"{\"jsonrpc\"";
 
 impl<'a> Line<'a> {
     /// Looks into a line.
@@ -58,11 +67,19 @@ impl<'a> Line<'a> {
         match frame.method.map(RawValue::get) {
             // A method that needs unescaping is none of the protocol's, and is shown as it is.
             Some(method) => Self { bytes, id, shape: Shape::Call(method.trim_matches('"')) },
-            None if frame.result.is_some() || frame.error.is_some() => {
-                Self { bytes, id, shape: Shape::Answer }
-            }
+            None if frame.result || frame.error => Self { bytes, id, shape: Shape::Answer },
             None => noise,
         }
+    }
+
+    /// Looks into what an agent wrote: a frame behind noise on the same line is one too, for the host reads it.
+    pub fn read_agents(bytes: &'a [u8]) -> Self {
+        let line = Self::read(bytes);
+        if line.shape != Shape::Noise {
+            return line;
+        }
+        let begins = (1..bytes.len()).rev().find(|at| bytes[*at..].starts_with(FRAME));
+        begins.map_or(line, |at| Self::read(&bytes[at..]))
     }
 
     /// Its method, if it has one.
@@ -112,7 +129,10 @@ mod tests {
         assert_eq!(line.prompt_text().as_deref(), Some("m1: hi"));
         assert_eq!(Line::read(br#"{"id":"a","result":{}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(br#"{"id":"a","error":{"code":1}}"#).shape, Shape::Answer);
+        assert_eq!(Line::read(br#"{"id":"a","result":null}"#).shape, Shape::Answer);
         assert_eq!(Line::read(b"warning: {").shape, Shape::Noise);
+        let glued = Line::read_agents(br#"{}{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
+        assert_eq!((glued.method(), glued.id), (Some("ask"), Some("0")));
         assert_eq!(Line::read(b"[1, 2, 3]").shape, Shape::Noise);
         assert!(!Line::read(br#"{"method":"session/cancel"}"#).is_request());
     }

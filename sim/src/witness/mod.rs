@@ -176,7 +176,7 @@ impl Witness {
 
     /// An agent wrote a line.
     pub(crate) fn agent_wrote(&self, child: ChildNo, bytes: &[u8]) {
-        let line = Line::read(bytes);
+        let line = Line::read_agents(bytes);
         let answers_prompt =
             line.shape == Shape::Answer && self.lock().facts.answers_prompt(child, line.id);
         self.see(&Seen::AgentWrote { child, line: &line, answers_prompt });
