@@ -41,8 +41,6 @@ struct Waiting {
     gates: Vec<Gate>,
     bytes: usize,
     in_flight: bool,
-    /// It is durable ahead of a refused unit, and waits for its place.
-    stored: bool,
 }
 
 /// Units on their way to the store, in order.
@@ -63,19 +61,6 @@ impl Appends {
     /// The store has refused and not yet taken anything since.
     pub(super) fn is_refusing(&self) -> bool {
         self.refusing
-    }
-
-    /// A unit without rows or a record builds on nothing that was refused: submitted before the refusal was read, it is
-    /// stored all the same, and keeps its place among the machine's own.
-    fn stores_ahead(&mut self, ticket: Ticket) -> bool {
-        let behind = self.waiting.iter_mut().skip(1).find(|w| w.ticket == ticket);
-        let Some(ahead) = behind.filter(|w| w.unit.rows.is_empty() && w.unit.record.is_none())
-        else {
-            return false;
-        };
-        ahead.stored = true;
-        ahead.in_flight = false;
-        true
     }
 
     /// Nothing will ever be stored again.
@@ -222,14 +207,7 @@ impl Session {
             self.answer_sends_early(&mut gates);
         }
         self.appends.bytes += bytes;
-        self.appends.waiting.push_back(Waiting {
-            ticket,
-            unit,
-            gates,
-            bytes,
-            in_flight,
-            stored: false,
-        });
+        self.appends.waiting.push_back(Waiting { ticket, unit, gates, bytes, in_flight });
         self.regulate_reading();
     }
 
@@ -256,9 +234,6 @@ impl Session {
         if self.appends.closed {
             return;
         }
-        if self.appends.stores_ahead(ticket) {
-            return;
-        }
         let Some(waiting) = self.appends.waiting.pop_front() else {
             debug_assert!(false, "only what was submitted becomes durable");
             return;
@@ -283,11 +258,6 @@ impl Session {
         }
         for gate in waiting.gates {
             self.open_gate(now, gate);
-        }
-        while self.appends.waiting.front().is_some_and(|next| next.stored) {
-            let Some(ahead) = self.appends.waiting.pop_front() else { break };
-            self.appends.bytes -= ahead.bytes;
-            ahead.gates.into_iter().for_each(|gate| self.open_gate(now, gate));
         }
         self.disclose_discarded(now);
         self.regulate_reading();
@@ -343,7 +313,7 @@ impl Session {
     }
 
     fn submit_waiting(&mut self) {
-        for waiting in self.appends.waiting.iter_mut().filter(|w| !w.in_flight && !w.stored) {
+        for waiting in self.appends.waiting.iter_mut().filter(|w| !w.in_flight) {
             waiting.in_flight = true;
             let effect = Effect::Append { ticket: waiting.ticket, unit: waiting.unit.clone() };
             self.effects.push_back(effect);

@@ -177,31 +177,3 @@ fn a_text_past_its_bound_is_cut_and_tells_its_length_and_digest() {
     assert_eq!(cut.sha256, Some(crate::digest::sha256_hex(whole.as_bytes())));
     assert_eq!(rig.last_turn().state, TurnState::Completed);
 }
-
-#[test]
-fn a_ledger_row_that_is_stored_ahead_of_refused_rows_keeps_its_place() {
-    let mut rig = Rig::working("hello");
-    rig.commits = false;
-    rig.send("m2", "two");
-    let (refused, _) = rig.units.remove(0);
-    // Nothing is left to stop but the queue: submitted before the refusal is read.
-    let stop = rig.stop(Some("a-turn-that-never-was"));
-    let (ahead, unit) = rig.units.remove(0);
-    assert!(unit.rows.is_empty() && unit.ledger.is_some(), "a late Stop is a ledger row alone");
-    let reason = crate::store::RetryReason::Full;
-    rig.session.handle_durable(rig.now, ahead);
-    rig.session.handle_refused(rig.now, refused, Refusal::Retry { reason });
-    rig.settle();
-    rig.pass_ms(300);
-    let (again, unit) = rig.units.remove(0);
-    assert_eq!(
-        (again, unit.rows.is_empty()),
-        (refused, false),
-        "only what was refused comes again"
-    );
-    assert!(rig.units.is_empty());
-    rig.session.handle_durable(rig.now, again);
-    rig.settle();
-    assert!(rig.answers.contains_key(&stop));
-    assert_eq!(rig.state_of("m2"), crate::journal::SubmissionState::Queued);
-}
