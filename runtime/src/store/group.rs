@@ -138,11 +138,9 @@ impl<A> Queue<A> {
                 Outcome::Refused(refusal) => Err(refusal),
             };
             match &answer {
-                Err(Refusal::Retry { .. }) => {
-                    // The oldest; one that found no room is younger than all that waited.
-                    if refused.insert(session.clone()) {
-                        self.behind.insert(session.clone(), Place::of(&submitted.unit));
-                    }
+                // The oldest; one that found no room is younger than all that waited.
+                Err(Refusal::Retry { .. }) if refused.insert(session.clone()) => {
+                    self.behind.insert(session.clone(), Place::of(&submitted.unit));
                 }
                 Err(Refusal::Closed { reason }) => closed = Some(reason.clone()),
                 _ => {}

@@ -63,9 +63,9 @@ pub(super) fn faults(
             if kind == Feature::StoreRefuses && dice.in_16(12) {
                 let answered = when::answered(&mut dice, &mut when);
                 further[index].when = answered;
-                if on.has(Feature::StoreStalls) && faults.len() + 1 < count_max {
+                if on.has(Feature::StoreLate) && faults.len() + 1 < count_max {
                     // What was submitted before the refusal was read is answered late.
-                    let fault = Fault::StoreStalls { ms: dice.between(250, 1_000) };
+                    let fault = Fault::StoreAnswersLate { ms: dice.between(250, 1_000) };
                     faults.push(PlannedFault { when: answered, fault });
                 }
             } else {
