@@ -50,7 +50,7 @@ pub(crate) enum Admission {
         /// The epoch that stops being live with it.
         seals: Option<EpochId>,
     },
-    /// It builds on something that is not stored: out of order behind a refused unit, else a conflict.
+    /// It builds on something that is not stored: a conflict, for nothing behind a refused unit gets this far.
     Ahead,
     /// It may not be stored.
     Refused(Refusal),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::ids::SessionId;
+use crate::ids::{OperationId, SessionId};
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, BATCH_BYTES_MAX};
 
 use super::{Refusal, RetryReason, Unit};
@@ -60,8 +60,6 @@ pub(crate) struct Submitted<A> {
     pub unit: Unit,
     pub texts: Texts,
     answer: A,
-    /// Its place in the order of all submissions.
-    serial: u64,
 }
 
 /// What is told to whom.
@@ -71,22 +69,15 @@ pub(crate) type Answers<A> = Vec<(A, Result<(), Refusal>)>;
 pub(crate) struct Queue<A> {
     waiting: VecDeque<Submitted<A>>,
     waiting_bytes: usize,
-    next_serial: u64,
-    /// Sessions with a unit refused for a retry that has not come again: submissions from this serial on may be out of
-    /// order, because their caller may not have read the refusal yet.
-    behind: BTreeMap<SessionId, u64>,
+    /// Sessions with a unit refused for a retry, and which: until it comes again, whatever else comes was submitted before
+    /// its caller read the refusal, and would be out of order (decision D8).
+    behind: BTreeMap<SessionId, Place>,
     closed: Option<String>,
 }
 
 impl<A> Queue<A> {
     pub fn new() -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            next_serial: 0,
-            behind: BTreeMap::new(),
-            closed: None,
-        }
+        Self { waiting: VecDeque::new(), waiting_bytes: 0, behind: BTreeMap::new(), closed: None }
     }
 
     /// Takes a unit, or says at once why not.
@@ -94,17 +85,20 @@ impl<A> Queue<A> {
         if let Some(reason) = &self.closed {
             return Err((answer, Refusal::Closed { reason: reason.clone() }));
         }
+        let place = Place::of(&unit);
+        if self.behind.get(&unit.session).is_some_and(|refused| *refused != place) {
+            return Err((answer, Refusal::Retry { reason: RetryReason::Behind }));
+        }
         let texts = Texts::of(&unit);
         let is_over = self.waiting.len() >= QUEUED_UNITS_MAX
             || self.waiting_bytes.saturating_add(texts.bytes) > QUEUED_BYTES_MAX;
-        let serial = self.next_serial;
-        self.next_serial += 1;
         if is_over && !self.waiting.is_empty() {
-            self.behind.insert(unit.session, self.next_serial);
+            self.behind.insert(unit.session, place);
             return Err((answer, Refusal::Retry { reason: RetryReason::Backlog }));
         }
+        self.behind.remove(&unit.session);
         self.waiting_bytes += texts.bytes;
-        self.waiting.push_back(Submitted { unit, texts, answer, serial });
+        self.waiting.push_back(Submitted { unit, texts, answer });
         Ok(())
     }
 
@@ -135,21 +129,18 @@ impl<A> Queue<A> {
         for (submitted, outcome) in group.into_iter().zip(outcomes) {
             let session = &submitted.unit.session;
             let answer = match outcome {
-                Outcome::Stored => {
-                    self.catch_up(&submitted);
-                    Ok(())
-                }
-                Outcome::Ahead if !self.behind.contains_key(session) => Err(Refusal::Conflict),
-                Outcome::Ahead => Err(Refusal::Retry { reason: RetryReason::Behind }),
+                Outcome::Stored => Ok(()),
+                // What is behind a refused unit never gets here.
+                Outcome::Ahead => Err(Refusal::Conflict),
                 Outcome::Refused(Refusal::Retry { .. }) if refused.contains(session) => {
                     Err(Refusal::Retry { reason: RetryReason::Behind })
                 }
                 Outcome::Refused(refusal) => Err(refusal),
             };
             match &answer {
-                Err(Refusal::Retry { .. }) => {
-                    self.behind.insert(session.clone(), self.next_serial);
-                    refused.insert(session.clone());
+                // The oldest; one that found no room is younger than all that waited.
+                Err(Refusal::Retry { .. }) if refused.insert(session.clone()) => {
+                    self.behind.insert(session.clone(), Place::of(&submitted.unit));
                 }
                 Err(Refusal::Closed { reason }) => closed = Some(reason.clone()),
                 _ => {}
@@ -174,15 +165,6 @@ impl<A> Queue<A> {
             .collect()
     }
 
-    /// A stored unit with rows or a record that was submitted after the refusal ends the doubt about the order.
-    fn catch_up(&mut self, submitted: &Submitted<A>) {
-        let session = &submitted.unit.session;
-        let is_ordered = !submitted.unit.rows.is_empty() || submitted.unit.record.is_some();
-        if is_ordered && self.behind.get(session).is_some_and(|since| submitted.serial >= *since) {
-            self.behind.remove(session);
-        }
-    }
-
     fn refuse_waiting(&mut self, sessions: &BTreeSet<SessionId>, answers: &mut Answers<A>) {
         for submitted in std::mem::take(&mut self.waiting) {
             if sessions.contains(&submitted.unit.session) {
@@ -192,6 +174,24 @@ impl<A> Queue<A> {
             } else {
                 self.waiting.push_back(submitted);
             }
+        }
+    }
+}
+
+/// What tells a unit from every other of its session: a retry is the same unit again.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    first_seq: Option<u64>,
+    revision: Option<u64>,
+    op: Option<OperationId>,
+}
+
+impl Place {
+    fn of(unit: &Unit) -> Self {
+        Self {
+            first_seq: unit.rows.first().map(|row| row.seq),
+            revision: unit.record.as_ref().map(|change| change.expected_revision),
+            op: unit.ledger.as_ref().map(|entry| entry.op.clone()),
         }
     }
 }

@@ -210,24 +210,10 @@ fn the_queue_takes_no_more_units_than_its_limit_and_heals() {
     let group = queue.take();
     let stored = vec![Outcome::Stored; group.len()];
     assert!(queue.settle(group, stored).iter().all(|(_, answer)| answer.is_ok()));
-    assert!(queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 2), 1).is_ok());
-    let mut last = Vec::new();
-    loop {
-        let group = queue.take();
-        if group.is_empty() {
-            break;
-        }
-        let outcome = |s: &Submitted<usize>| {
-            if s.unit.rows[0].seq > QUEUED_UNITS_MAX as u64 + 1 {
-                Outcome::Ahead
-            } else {
-                Outcome::Stored
-            }
-        };
-        let outcomes = group.iter().map(outcome).collect();
-        last = queue.settle(group, outcomes);
-    }
-    assert_eq!(last.last(), Some(&(1, retry(RetryReason::Behind))));
+    let behind = queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 2), 1).expect_err("it is behind");
+    assert_eq!(behind.1, Refusal::Retry { reason: RetryReason::Behind });
+    assert!(queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 1), 2).is_ok());
+    assert!(queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 2), 3).is_ok());
 }
 
 #[test]
@@ -241,24 +227,32 @@ fn the_queue_takes_no_more_bytes_than_its_limit() {
 }
 
 #[test]
-fn a_gap_is_a_conflict_unless_a_refusal_may_still_be_unread() {
+fn a_gap_is_a_conflict() {
     let mut queue = queue_of(&[("a", 7)]);
     let group = queue.take();
     assert_eq!(queue.settle(group, vec![Outcome::Ahead]), [(0, Err(Refusal::Conflict))]);
+}
 
-    assert!(queue.push(unit("a", 5), 1).is_ok());
+#[test]
+fn nothing_of_a_session_is_stored_before_what_was_refused_comes_again() {
+    let mut queue = queue_of(&[("a", 5)]);
     let group = queue.take();
     let full = Outcome::Refused(Refusal::Retry { reason: RetryReason::Full });
-    assert_eq!(queue.settle(group, vec![full]), [(1, retry(RetryReason::Full))]);
+    assert_eq!(queue.settle(group, vec![full]), [(0, retry(RetryReason::Full))]);
 
-    assert!(queue.push(unit("a", 6), 2).is_ok());
-    let group = queue.take();
-    assert_eq!(queue.settle(group, vec![Outcome::Ahead]), [(2, retry(RetryReason::Behind))]);
-
+    // Submitted before its caller has read the refusal; one without rows builds on nothing, and waits all the same.
+    for ahead in [unit("a", 6), Unit { rows: vec![], ..unit("a", 6) }] {
+        let refused = queue.push(ahead, 1).expect_err("it is behind");
+        assert_eq!(refused.1, Refusal::Retry { reason: RetryReason::Behind });
+    }
+    assert!(queue.push(unit("b", 1), 2).is_ok(), "another session does not wait");
     assert!(queue.push(unit("a", 5), 3).is_ok());
+    assert!(queue.push(unit("a", 6), 4).is_ok());
     let group = queue.take();
-    assert_eq!(queue.settle(group, vec![Outcome::Stored]), [(3, Ok(()))]);
-    assert!(queue.behind.is_empty(), "the doubt is over");
+    assert_eq!(
+        queue.settle(group, vec![Outcome::Stored; 3]),
+        [(2, Ok(())), (3, Ok(())), (4, Ok(()))]
+    );
 }
 
 #[test]

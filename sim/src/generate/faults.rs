@@ -39,6 +39,7 @@ pub(super) fn faults(
     let mut dice = Dice::new(seed, Stream::Faults);
     let mut kinds: Vec<Feature> = URN.iter().copied().filter(|kind| on.has(*kind)).collect();
     let most = if on.has(Feature::ManyFaults) { 6 } else { 2 };
+    let count_max = shape.faults_max as usize;
     let count = dice.between(0, most).min(shape.faults_max as u64);
     let mut faults: Vec<PlannedFault> = Vec::new();
     let mut crashes = 0;
@@ -59,11 +60,17 @@ pub(super) fn faults(
         {
             // Or somebody does something right behind it.
             let index = usize::try_from(dice.below(further.len() as u64)).unwrap_or(0);
-            let refused = kind == Feature::StoreRefuses && dice.in_16(8);
-            further[index].when = match refused {
-                true => when::answered(&mut dice, &mut when),
-                false => when::together(&mut dice, when),
-            };
+            if kind == Feature::StoreRefuses && dice.in_16(12) {
+                let answered = when::answered(&mut dice, &mut when);
+                further[index].when = answered;
+                if on.has(Feature::StoreLate) && faults.len() + 1 < count_max {
+                    // What was submitted before the refusal was read is answered late.
+                    let fault = Fault::StoreAnswersLate { ms: dice.between(250, 1_000) };
+                    faults.push(PlannedFault { when: answered, fault });
+                }
+            } else {
+                further[index].when = when::together(&mut dice, when);
+            }
         }
         faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
         crashes += u32::from(CRASHES.contains(&kind));

@@ -197,11 +197,11 @@ features! {
     /// Another host opens the store.
     SecondHosts: "second_hosts", 3;
     /// The store refuses.
-    StoreRefuses: "store_refuses", 5;
+    StoreRefuses: "store_refuses", 6;
     /// The store is closed for good.
     StoreCloses: "store_closes", 2;
     /// The store stalls.
-    StoreStalls: "store_stalls", 4;
+    StoreStalls: "store_stalls", 5;
     /// The store answers late.
     StoreLate: "store_late", 4;
     /// The supervisor is killed.

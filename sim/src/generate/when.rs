@@ -103,7 +103,7 @@ pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
 
 /// With the submission of a unit; gives when that unit is answered.
 pub(super) fn answered(dice: &mut Dice, when: &mut Trigger) -> Trigger {
-    let nth = u32::try_from(dice.between(2, 14)).unwrap_or(2);
+    let nth = u32::try_from(dice.between(2, 10)).unwrap_or(2);
     *when = Trigger::after(Kind::UnitSubmitted, nth);
     Trigger::after(Kind::UnitAnswered, nth)
 }

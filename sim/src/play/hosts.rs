@@ -197,6 +197,7 @@ impl Hosts {
             inner,
             host: no,
             kernel: Arc::clone(self.world.kernel()),
+            faults: self.faults.clone(),
             witness,
         });
         let seen: SharedPlatform = Arc::new(SeenPlatform {

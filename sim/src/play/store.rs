@@ -117,6 +117,7 @@ pub struct SeenStore {
     pub(super) inner: Arc<MemoryStore>,
     pub(super) host: HostNo,
     pub(super) kernel: SharedKernel,
+    pub(super) faults: DiskFaults,
     pub(super) witness: SharedWitness,
 }
 
@@ -133,14 +134,19 @@ impl Store for SeenStore {
         let (session, host) = (unit.session.clone(), self.host);
         let last_seq = unit.rows.last().map_or(0, |row| row.seq);
         let (submitted, witness) = (self.inner.submit(unit), Arc::clone(&self.witness));
-        let kernel = Arc::clone(&self.kernel);
+        let (kernel, faults) = (Arc::clone(&self.kernel), self.faults.clone());
         Box::pin(async move {
             let answer = submitted.await;
             let refusal = answer.as_ref().err();
             witness.see(&Seen::UnitAnswered { host, session: &session, last_seq, refusal });
             if matches!(refusal, Some(Refusal::Retry { .. })) {
                 // The host may submit the next unit before it reads this.
-                kernel.sleep_us(kernel.choose("store.refusal_us", REFUSAL_US_MAX)).await;
+                let late_ms = faults.arm().answers_late_ms.take();
+                if late_ms.is_some() {
+                    witness.met_in_world(WorldMark::StoreAnsweredLate);
+                }
+                let us = kernel.choose("store.refusal_us", REFUSAL_US_MAX);
+                kernel.sleep_us(us + late_ms.unwrap_or(0) * 1_000).await;
             }
             answer
         })

@@ -61,7 +61,7 @@ pub enum Fault {
         /// Milliseconds.
         ms: u64,
     },
-    /// The next transaction is stored at once and answered this late.
+    /// The next transaction is stored at once, or the next unit refused, and that is answered this late.
     StoreAnswersLate {
         /// Milliseconds.
         ms: u64,
