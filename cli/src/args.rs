@@ -15,7 +15,7 @@ use moored_sim::KernelKind;
 use crate::error::Verdict;
 use crate::{output, scenario};
 
-pub use prove::{Generate, Keep, Merge, Replay, ShardAsked, Sweep};
+pub use prove::{Generate, Keep, Merge, Replay, ShardAsked, Shrink, Sweep};
 
 /// What `moored` alone says.
 pub const EXPLANATION: &str = "\
@@ -27,6 +27,7 @@ Prove it:
   moored explore                   every order of a few messages, Stops and a crash, on the pure core
   moored replay [NAME] --seed N    one of those runs again, identically; or FILE, a failure that was written
   moored merge FILE...             one report of the parts of a sweep that many machines ran
+  moored shrink FILE               the smallest run that still fails in the same way
   moored keep FILE                 a failure becomes a regression, replayed first from then on
   moored play FILE [--native]      a scenario document, in simulation or with real processes
 
@@ -89,6 +90,8 @@ pub enum Command {
     Merge(Merge),
     /// Make a failure a regression, which `moored sweep` and `cargo test` replay first from then on.
     Keep(Keep),
+    /// Make a failure smaller: the least that still breaks the same oracle.
+    Shrink(Shrink),
     /// Print the scenario that the generator makes of a seed.
     Generate(Generate),
 }

@@ -15,6 +15,7 @@ mod play;
 mod ps;
 mod replay;
 mod scenario;
+mod shrink;
 mod store_dir;
 mod stored;
 mod sweep;
@@ -56,6 +57,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Verdict> {
         Some(Command::Sweep(options)) => sweep::run(&options),
         Some(Command::Merge(options)) => merge::run(&options),
         Some(Command::Keep(options)) => keep::run(&options),
+        Some(Command::Shrink(options)) => shrink::run(&options),
         Some(Command::Generate(options)) => generate::run(&options),
     }
 }

@@ -71,6 +71,20 @@ pub struct Merge {
     pub json: bool,
 }
 
+/// Options of `moored shrink`.
+#[derive(Debug, Args)]
+pub struct Shrink {
+    /// A failure that `moored sweep` wrote.
+    #[arg(value_name = "FILE")]
+    pub failure: PathBuf,
+    /// Where the smallest one is written, with its timeline beside it [default: FILE with `.small` in its name].
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `moored keep`.
 #[derive(Debug, Args)]
 pub struct Keep {
