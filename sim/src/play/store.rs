@@ -124,7 +124,8 @@ pub struct SeenStore {
 impl SeenStore {
     /// The store of a run's first host.
     pub fn of_one(inner: MemoryStore, kernel: SharedKernel, witness: SharedWitness) -> Self {
-        Self { inner: Arc::new(inner), host: 0, kernel, witness }
+        let faults = DiskFaults::default();
+        Self { inner: Arc::new(inner), host: 0, kernel, faults, witness }
     }
 }
 
