@@ -10,7 +10,8 @@ use moored::platform::{
 
 use crate::kernel::SharedKernel;
 use crate::world::{
-    AgentEnds, EndCloser, SharedWorld, Sig, StartedWith, Starter, Tag, in_a_job, pipe, supervised,
+    AgentEnds, EndCloser, SUPERVISOR, SharedWorld, Sig, StartedWith, Starter, Tag, in_a_job, pipe,
+    supervised,
 };
 
 /// How often it is looked whether a child that was not identified is gone.
@@ -133,8 +134,14 @@ impl SimPlatform {
     /// Whoever started it ends it before it says so: nobody could recognise it again.
     async fn end_unidentified(&self, root: &ProcessIdentity) {
         let world = &self.0.world;
-        world.strike(root, Sig::Kill);
-        while world.is_alive(root) {
+        let token = world.process(root).and_then(|row| row.token).unwrap_or_default();
+        loop {
+            let mut left = world.living_with_token(&token);
+            left.retain(|process| process.name != SUPERVISOR);
+            if left.is_empty() {
+                return;
+            }
+            left.iter().for_each(|process| world.strike(&process.identity, Sig::Kill));
             self.0.scope.sleep_us(UNIDENTIFIED_LOOK_US).await;
         }
     }

@@ -64,7 +64,7 @@ impl Oracle for CancelHasItsGrace {
             {
                 self.lost.insert(*host);
             }
-            Seen::StdinClosed { child, by_crash: false } => {
+            Seen::StdinClosed { child, by_crash: false, broken: false } => {
                 let Some(of) = facts.children.get(*child) else { return Ok(()) };
                 let broken = of.exit.is_some() || of.lost || self.lost.contains(&of.host);
                 let Some(at) = self.cancelled.get(child).filter(|_| !broken) else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Invariant 8: the child is always offered EOF and time before force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use moored::ids::SessionId;
 use moored::platform::Mono;
@@ -18,6 +18,8 @@ pub(super) struct EofBeforeForce {
     offered: BTreeMap<ChildNo, (Mono, bool)>,
     /// EOF windows that agent definitions lengthen (decision D13).
     windows: BTreeMap<SessionId, u64>,
+    /// Children whose supervisor does not answer.
+    unanswering: BTreeSet<ChildNo>,
 }
 
 impl EofBeforeForce {
@@ -73,7 +75,7 @@ impl Oracle for EofBeforeForce {
 
     fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
         match seen {
-            Seen::StdinClosed { child, by_crash } => self.offer(*child, now, *by_crash),
+            Seen::StdinClosed { child, by_crash, .. } => self.offer(*child, now, *by_crash),
             Seen::HostCrashed { host } | Seen::HostEnded { host, .. } => {
                 self.host_gone(*host, now, facts);
             }
@@ -83,9 +85,16 @@ impl Oracle for EofBeforeForce {
                     self.windows.insert(unit.session.clone(), ms);
                 }
             }
+            // A supervisor that does not answer is frozen, and its one group killed in its place (rule 1.6.6).
+            Seen::SignalSent { target, sig: Sig::Stop, fault: false } => {
+                self.unanswering.extend(facts.child_of(target));
+            }
             Seen::SignalSent { target, sig: sig @ (Sig::Term | Sig::Kill), fault: false } => {
                 let Some(no) = facts.child_of(target) else { return Ok(()) };
                 let child = &facts.children[no];
+                if self.unanswering.contains(&no) {
+                    return Ok(());
+                }
                 if child.root.as_ref() == Some(*target) && child.exit.is_none() {
                     return self.signalled(no, *sig, now, facts);
                 }

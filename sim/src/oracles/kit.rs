@@ -268,7 +268,7 @@ impl Story {
     }
 
     pub(super) fn stdin_closed(self, child: ChildNo) -> Self {
-        self.see(&Seen::StdinClosed { child, by_crash: false })
+        self.see(&Seen::StdinClosed { child, by_crash: false, broken: false })
     }
 
     /// A person calls; the call's number is the number of calls before it.

@@ -71,7 +71,7 @@ impl Oracle for OneReplyARequest {
             Seen::UnitAnswered { session, refusal: None, .. } => {
                 self.refused.remove(*session);
             }
-            Seen::StdinClosed { child, by_crash: false } => {
+            Seen::StdinClosed { child, by_crash: false, broken: false } => {
                 let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost);
                 let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
                 // What was asked while nobody read is still in the pipe.

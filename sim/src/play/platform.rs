@@ -69,8 +69,14 @@ impl Platform for SeenPlatform {
                     return Err(error);
                 }
             };
-            let stdin =
-                SeenStdin { inner: started.stdin, child, line: Vec::new(), witness, crashing };
+            let stdin = SeenStdin {
+                inner: started.stdin,
+                child,
+                line: Vec::new(),
+                broken: false,
+                witness,
+                crashing,
+            };
             started.stdin = Box::pin(stdin);
             Ok(started)
         })
@@ -114,6 +120,8 @@ struct SeenStdin {
     inner: Writer,
     child: ChildNo,
     line: Vec<u8>,
+    /// A write has failed.
+    broken: bool,
     witness: SharedWitness,
     crashing: Arc<AtomicBool>,
 }
@@ -125,6 +133,7 @@ impl AsyncWrite for SeenStdin {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = self.inner.as_mut().poll_write(cx, buf);
+        self.broken |= matches!(polled, Poll::Ready(Err(_)));
         if let Poll::Ready(Ok(count)) = &polled {
             let this = &mut *self;
             let (witness, child) = (&this.witness, this.child);
@@ -147,6 +156,7 @@ impl AsyncWrite for SeenStdin {
 impl Drop for SeenStdin {
     fn drop(&mut self) {
         let by_crash = self.crashing.load(Ordering::Relaxed);
-        self.witness.see(&Seen::StdinClosed { child: self.child, by_crash });
+        let (child, broken) = (self.child, self.broken);
+        self.witness.see(&Seen::StdinClosed { child, by_crash, broken });
     }
 }

@@ -177,6 +177,12 @@ impl Witness {
     /// An agent wrote a line.
     pub(crate) fn agent_wrote(&self, child: ChildNo, bytes: &[u8]) {
         let line = Line::read_agents(bytes);
+        // An answer goes by the id that was asked, in whatever form the agent gives it back.
+        let asked = match line.shape {
+            Shape::Answer => self.lock().facts.asked_as(child, line.id),
+            Shape::Call(_) | Shape::Noise => None,
+        };
+        let line = Line { id: asked.as_deref().or(line.id), ..line };
         let answers_prompt =
             line.shape == Shape::Answer && self.lock().facts.answers_prompt(child, line.id);
         self.see(&Seen::AgentWrote { child, line: &line, answers_prompt });

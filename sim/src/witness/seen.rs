@@ -164,6 +164,8 @@ pub enum Seen<'a> {
         child: ChildNo,
         /// Because the host is gone.
         by_crash: bool,
+        /// Nobody reads it any more.
+        broken: bool,
     },
     /// A process is there.
     ProcessStarted {

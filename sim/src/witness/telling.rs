@@ -35,6 +35,8 @@ pub struct Child {
     pub lost: bool,
     /// Ids of prompts it has read and not answered.
     pub prompts: BTreeSet<String>,
+    /// Ids of everything its host has asked it.
+    pub asked: BTreeSet<String>,
 }
 
 /// What is known so far.
@@ -98,6 +100,7 @@ impl Facts {
                     told: false,
                     lost: false,
                     prompts: BTreeSet::new(),
+                    asked: BTreeSet::new(),
                 });
             }
             Seen::ProcessStarted { identity, token: Some(token), root, name } => {
@@ -118,6 +121,11 @@ impl Facts {
                 child.living.remove(*identity);
                 if child.root.as_ref() == Some(*identity) {
                     child.exit = Some(**exit);
+                }
+            }
+            Seen::HostWrote { child, line } if line.is_request() => {
+                if let (Some(child), Some(id)) = (self.children.get_mut(*child), line.id) {
+                    child.asked.insert(id.to_owned());
                 }
             }
             Seen::AgentRead { child, line } if line.method() == Some("session/prompt") => {
@@ -144,6 +152,13 @@ impl Facts {
             Seen::Healed => self.healed = true,
             _ => {}
         }
+    }
+
+    /// The id under which the host asked what an agent answers with `id`.
+    pub(super) fn asked_as(&self, child: ChildNo, id: Option<&str>) -> Option<String> {
+        let (asked, id) = (&self.children.get(child)?.asked, id?);
+        let exactly = asked.get(id);
+        exactly.or_else(|| asked.iter().find(|asked| same_id(asked, id))).cloned()
     }
 
     /// Whether a frame with this id answers a prompt of the child's.
@@ -221,7 +236,7 @@ impl Facts {
             Seen::AgentRead { child, line } => {
                 (Lane::Agent, "read", format!("{child} reads {}", shape(line.shape, line.id)))
             }
-            Seen::StdinClosed { child, by_crash } => {
+            Seen::StdinClosed { child, by_crash, .. } => {
                 let why = if *by_crash { " (the host is gone)" } else { "" };
                 (Lane::Wire, "eof", format!("stdin of {child} is closed{why}"))
             }
