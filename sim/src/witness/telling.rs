@@ -81,7 +81,8 @@ impl Facts {
     /// another host's.
     pub fn is_unprovable(&self, session: &SessionId, host: Option<HostNo>) -> bool {
         let newest = self.children.iter().rev().find(|child| child.session == *session);
-        newest.is_some_and(|child| !child.told && (child.lost || Some(child.host) != host))
+        // What an earlier host was told may have died with it.
+        newest.is_some_and(|child| (child.lost && !child.told) || Some(child.host) != host)
     }
 
     pub(crate) fn learn(&mut self, seen: &Seen<'_>) {
