@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use moored::platform::Mono;
 use moored_fake_agents::{Body, End, Fork, Group, Out, Script, Signal, Stream};
 
-use crate::witness::{ChildNo, SharedWitness};
+use crate::witness::{ChildNo, Seen, SharedWitness};
 use crate::world::{self, ForkPlace, ProcessHandle, Programs, Sig};
 
 /// The name the scripted agent has in a simulated world.
@@ -132,11 +132,15 @@ impl Body for SimBody {
     }
 
     fn close(&mut self, stream: Stream) {
-        self.process.close(match stream {
+        let stream = match stream {
             Stream::Stderr => world::Stream::Stderr,
             Stream::Stdin => world::Stream::Stdin,
             Stream::Stdout => world::Stream::Stdout,
-        });
+        };
+        self.process.close(stream);
+        if let Some(Tap { witness, child, .. }) = &self.tap {
+            witness.see(&Seen::AgentClosed { child: *child, stream });
+        }
     }
 
     async fn fork(&mut self, fork: Fork) -> io::Result<u32> {

@@ -317,6 +317,8 @@ impl Session {
                 let generation = child.generation.clone();
                 return self.forget_child(&generation);
             }
+            // Nothing of it can be stored, and the agent is owed its replies all the same (rule 9.4.1).
+            self.withdraw_asks(now);
             self.end_child_as(now, Cause::Broken);
             self.begin_ladder(now);
         }

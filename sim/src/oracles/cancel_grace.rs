@@ -20,6 +20,8 @@ pub(super) struct CancelHasItsGrace {
     cancelled: BTreeMap<ChildNo, Mono>,
     /// Hosts that lost their store.
     lost: BTreeSet<HostNo>,
+    /// Agents that closed a stream of their own.
+    broken: BTreeSet<ChildNo>,
 }
 
 impl CancelHasItsGrace {
@@ -56,6 +58,10 @@ impl Oracle for CancelHasItsGrace {
             {
                 self.prompts.remove(child);
             }
+            // The agent itself breaks the connection (decision D34).
+            Seen::AgentClosed { child, .. } => {
+                self.broken.insert(*child);
+            }
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
                 self.pressed(session, facts);
             }
@@ -66,7 +72,10 @@ impl Oracle for CancelHasItsGrace {
             }
             Seen::StdinClosed { child, by_crash: false, broken: false } => {
                 let Some(of) = facts.children.get(*child) else { return Ok(()) };
-                let broken = of.exit.is_some() || of.lost || self.lost.contains(&of.host);
+                let broken = of.exit.is_some()
+                    || of.lost
+                    || self.lost.contains(&of.host)
+                    || self.broken.contains(child);
                 let Some(at) = self.cancelled.get(child).filter(|_| !broken) else { return Ok(()) };
                 let had_us = now.0.saturating_sub(at.0);
                 if self.prompts.contains_key(child) && had_us < STOP_GRACE_MS * 1_000 {

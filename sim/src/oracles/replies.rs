@@ -65,6 +65,10 @@ impl Oracle for OneReplyARequest {
                     }
                 }
             }
+            // Nothing of it is read any more.
+            Seen::AgentClosed { child, .. } => {
+                self.children.remove(child);
+            }
             Seen::UnitAnswered { session, refusal: Some(_), .. } => {
                 self.refused.entry((*session).clone()).or_insert(now);
             }

@@ -51,9 +51,6 @@ fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
-/// How every frame of the scripted agents begins.
-const FRAME: &[u8] = b"{\"jsonrpc\"";
-
 impl<'a> Line<'a> {
     /// Looks into a line.
     pub fn read(bytes: &'a [u8]) -> Self {
@@ -72,14 +69,20 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Looks into what an agent wrote: a frame behind noise on the same line is one too, for the host reads it.
+    /// Looks into what an agent wrote: a frame behind other whole values on the same line is one too, for the host reads
+    /// it.
     pub fn read_agents(bytes: &'a [u8]) -> Self {
         let line = Self::read(bytes);
         if line.shape != Shape::Noise {
             return line;
         }
-        let begins = (1..bytes.len()).rev().find(|at| bytes[*at..].starts_with(FRAME));
-        begins.map_or(line, |at| Self::read(&bytes[at..]))
+        let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&'a RawValue>();
+        let mut last = None;
+        for value in values.by_ref() {
+            let Ok(value) = value else { return line };
+            last = Some(value.get());
+        }
+        last.map_or(line, |last| Self::read(last.as_bytes()))
     }
 
     /// Its method, if it has one.
@@ -133,6 +136,8 @@ mod tests {
         assert_eq!(Line::read(b"warning: {").shape, Shape::Noise);
         let glued = Line::read_agents(br#"{}{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
         assert_eq!((glued.method(), glued.id), (Some("ask"), Some("0")));
+        let torn = Line::read_agents(br#"{"jsonrpc":"2{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
+        assert_eq!(torn.shape, Shape::Noise);
         assert_eq!(Line::read(b"[1, 2, 3]").shape, Shape::Noise);
         assert!(!Line::read(br#"{"method":"session/cancel"}"#).is_request());
     }

@@ -11,7 +11,7 @@ use super::line::{Line, Shape};
 use super::telling::Facts;
 use crate::marks::WorldMark;
 use crate::scenario::{Act, EventKind, Fault};
-use crate::world::Sig;
+use crate::world::{Sig, Stream};
 
 /// The children of a run in the order in which they were asked for, from 0.
 pub type ChildNo = usize;
@@ -27,6 +27,13 @@ pub enum Seen<'a> {
         child: ChildNo,
         /// What.
         line: &'a Line<'a>,
+    },
+    /// An agent closed one of its streams.
+    AgentClosed {
+        /// Which agent.
+        child: ChildNo,
+        /// Which stream.
+        stream: Stream,
     },
     /// An agent wrote a line.
     AgentWrote {

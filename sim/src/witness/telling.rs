@@ -237,6 +237,9 @@ impl Facts {
             Seen::AgentRead { child, line } => {
                 (Lane::Agent, "read", format!("{child} reads {}", shape(line.shape, line.id)))
             }
+            Seen::AgentClosed { child, stream } => {
+                (Lane::Agent, "close", format!("{child} closes its {stream:?}"))
+            }
             Seen::StdinClosed { child, by_crash, .. } => {
                 let why = if *by_crash { " (the host is gone)" } else { "" };
                 (Lane::Wire, "eof", format!("stdin of {child} is closed{why}"))
@@ -344,6 +347,7 @@ fn detail(seen: &Seen<'_>) -> String {
 fn link(seen: &Seen<'_>) -> Option<usize> {
     match seen {
         Seen::AgentRead { child, .. }
+        | Seen::AgentClosed { child, .. }
         | Seen::AgentWrote { child, .. }
         | Seen::HostWrote { child, .. }
         | Seen::StdinClosed { child, .. }

@@ -141,6 +141,23 @@ fn a_store_lost_for_good_ends_the_child_and_tells_every_caller() {
 }
 
 #[test]
+fn a_store_lost_for_good_still_answers_what_the_agent_asked() {
+    let mut rig = Rig::working("hello");
+    rig.expect("session/prompt");
+    let params = json!({"sessionId": "agent-session-1", "toolCall": {"title": "x"},
+        "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]});
+    rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));
+    rig.commits = false;
+    rig.send("m2", "two");
+    let (ticket, _) = rig.units.remove(0);
+    rig.session.handle_refused(rig.now, ticket, Refusal::Closed { reason: "lost".to_owned() });
+    rig.settle();
+    let reply = rig.frame();
+    assert_eq!(reply["result"]["outcome"]["outcome"], "cancelled", "{reply}");
+    assert!(rig.stdin_closed);
+}
+
+#[test]
 fn streamed_text_is_coalesced_and_arrives_whole() {
     let mut rig = Rig::working("hello");
     let rows = rig.stored.len();
