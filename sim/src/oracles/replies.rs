@@ -1,6 +1,6 @@
 //! Every request of an agent gets exactly one reply.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use moored::ids::SessionId;
 use moored::platform::Mono;
@@ -18,6 +18,8 @@ pub(super) struct OneReplyARequest {
     children: BTreeMap<ChildNo, BTreeMap<String, Asked>>,
     /// Since when the store has refused a session: its agent is not read on meanwhile (rule 1.5.8).
     refused: BTreeMap<SessionId, Mono>,
+    /// Agents that closed a stream of their own.
+    closed: BTreeSet<ChildNo>,
 }
 
 #[derive(Default)]
@@ -67,7 +69,7 @@ impl Oracle for OneReplyARequest {
             }
             // Nothing of it is read any more.
             Seen::AgentClosed { child, .. } => {
-                self.children.remove(child);
+                self.closed.insert(*child);
             }
             Seen::UnitAnswered { session, refusal: Some(_), .. } => {
                 self.refused.entry((*session).clone()).or_insert(now);
@@ -76,7 +78,8 @@ impl Oracle for OneReplyARequest {
                 self.refused.remove(*session);
             }
             Seen::StdinClosed { child, by_crash: false, broken: false } => {
-                let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost);
+                let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost)
+                    && !self.closed.contains(child);
                 let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
                 // What was asked while nobody read is still in the pipe.
                 let unread = self.refused.get(&facts.children[*child].session);

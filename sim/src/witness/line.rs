@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Looks into what an agent wrote: a frame behind other whole values on the same line is one too, for the host reads
+    /// Looks into what an agent wrote: the last of several objects joined on one line is a frame too, for the host reads
     /// it.
     pub fn read_agents(bytes: &'a [u8]) -> Self {
         let line = Self::read(bytes);
@@ -79,8 +79,10 @@ impl<'a> Line<'a> {
         let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&'a RawValue>();
         let mut last = None;
         for value in values.by_ref() {
-            let Ok(value) = value else { return line };
-            last = Some(value.get());
+            match value.map(RawValue::get) {
+                Ok(object) if object.starts_with('{') => last = Some(object),
+                _ => return line,
+            }
         }
         last.map_or(line, |last| Self::read(last.as_bytes()))
     }
@@ -136,6 +138,8 @@ mod tests {
         assert_eq!(Line::read(b"warning: {").shape, Shape::Noise);
         let glued = Line::read_agents(br#"{}{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
         assert_eq!((glued.method(), glued.id), (Some("ask"), Some("0")));
+        let list = Line::read_agents(br#"[]{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
+        assert_eq!(list.shape, Shape::Noise);
         let torn = Line::read_agents(br#"{"jsonrpc":"2{"jsonrpc":"2.0","id":0,"method":"ask"}"#);
         assert_eq!(torn.shape, Shape::Noise);
         assert_eq!(Line::read(b"[1, 2, 3]").shape, Shape::Noise);
