@@ -1,0 +1,61 @@
+//! A random sweep sees what an exhaustive exploration enumerates: of the transitions of a small alphabet, nearly all.
+//!
+//! Both count the same thing: one call into a session's machine, seen coarsely. The exploration calls the machine by
+//! itself, the sweep is of the shipping driver in the simulated world.
+
+use std::collections::BTreeSet;
+
+use moored_sim::explore::{Bounds, Explorer, Fact, Transition};
+use moored_sim::generate::{EXPLORE, generate_with};
+use moored_sim::play::{Playing, play};
+
+/// How much of what is enumerated a sweep must see, in hundredths.
+const SEEN_PERCENT_MIN: usize = 95;
+/// Seeds of the sweep.
+const SEEDS: u64 = 10_000;
+
+fn explored(bounds: Bounds, depth: usize) -> BTreeSet<Transition> {
+    let explored = Explorer { bounds, depth }.run(2);
+    assert!(explored.violation.is_none());
+    // A restart is not one call into one machine: the driver makes a new one.
+    explored.seen.into_iter().filter(|seen| seen.fact != Fact::Restored).collect()
+}
+
+fn swept(seeds: u64) -> BTreeSet<u64> {
+    let seen = |first: u64| {
+        let mut keys = BTreeSet::new();
+        for seed in (first..seeds).step_by(2) {
+            let scenario = generate_with(seed, &EXPLORE);
+            let run = play(&scenario, &Playing::default()).expect("it can be played");
+            assert!(run.holds(), "seed {seed}: {:?}", run.violation);
+            keys.extend(run.transitions);
+        }
+        keys
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| seen(1));
+        let mut keys = seen(0);
+        keys.extend(other.join().expect("the other half was swept"));
+        keys
+    })
+}
+
+/// Scaled by `MOORED_SEEDS`; in full it is `MOORED_SEEDS=10000 cargo test --release -p moored-sim --test transitions`.
+#[test]
+fn a_sweep_sees_nearly_every_transition_that_is_enumerated() {
+    #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
+    let asked = std::env::var("MOORED_SEEDS").ok().and_then(|text| text.parse().ok());
+    let seeds: u64 = asked.unwrap_or(SEEDS / 20);
+    let bounds = Bounds { sends: 1, stops: 1, crashes: 0, late_updates: 0, refusals: 0 };
+    let enumerated = explored(bounds, 60);
+    let seen = swept(seeds);
+    let missing: Vec<_> = enumerated.iter().filter(|t| !seen.contains(&t.key())).collect();
+    let percent = 100 * (enumerated.len() - missing.len()) / enumerated.len();
+    let told: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    println!(
+        "{percent} % of {} transitions in {seeds} seeds; not seen:\n{}",
+        enumerated.len(),
+        told.join("\n")
+    );
+    assert!(percent >= SEEN_PERCENT_MIN, "{percent} %:\n{}", told.join("\n"));
+}
