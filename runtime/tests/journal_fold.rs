@@ -1,5 +1,7 @@
 //! Rows, the fold over them, and a client's copy: however batches overlap, they converge.
 
+mod property_support;
+
 use moored::failure::{FailureCode, FailureFact};
 use moored::ids::{EpochId, Fence, ItemKey, MessageId};
 use moored::journal::{
@@ -8,6 +10,10 @@ use moored::journal::{
     place_text,
 };
 use proptest::prelude::*;
+
+use property_support::kept;
+
+const KEPT: &str = "tests/proptest-regressions/journal_fold.txt";
 
 /// What a row is made from: small numbers, so that items meet again.
 #[derive(Clone, Debug)]
@@ -159,6 +165,8 @@ fn assert_converged(client: &Timeline, fold: &Fold) {
 }
 
 proptest! {
+    #![proptest_config(kept(KEPT, 256))]
+
     #[test]
     fn batches_converge_however_often_each_comes_again(
         seeds in seeds(), commit in 1..4_usize, again in prop::collection::vec(any::<prop::sample::Index>(), 0..20),

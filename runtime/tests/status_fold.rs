@@ -1,5 +1,7 @@
 //! The fold every client uses over the status stream (rule 4.5), and what counts as news (rule 4.4.2).
 
+mod property_support;
+
 use std::sync::Arc;
 
 use moored::ids::{EpochId, Fence, Generation, SessionId};
@@ -9,6 +11,10 @@ use moored::status::{
     reads_the_same,
 };
 use proptest::prelude::*;
+
+use property_support::kept;
+
+const KEPT: &str = "tests/proptest-regressions/status_fold.txt";
 
 fn summary(session: u8, seq: u64, status: Option<Status>, owned: bool, stopping: bool) -> Summary {
     Summary {
@@ -62,6 +68,8 @@ fn held(frames: &[StatusFrame]) -> Summaries {
 }
 
 proptest! {
+    #![proptest_config(kept(KEPT, 256))]
+
     #[test]
     fn the_newest_frame_of_a_session_stands_and_no_session_is_lost(frames in frames()) {
         let held = held(&frames);

@@ -1,9 +1,13 @@
 //! Any cut of the same bytes gives the same events and leaves the same decoder.
+mod property_support;
 mod wire_support;
 
 use moored::wire::{Decoder, Event, Limits};
+use property_support::kept;
 use proptest::prelude::*;
 use wire_support::{read_cut, update};
+
+const KEPT: &str = "tests/proptest-regressions/wire_cuts.txt";
 
 /// Streams of at most 300 bytes that hold every kind of edge a cut can fall on.
 fn small_streams() -> Vec<Vec<u8>> {
@@ -106,7 +110,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(kept(KEPT, 300))]
 
     #[test]
     fn long_streams_under_seeded_cuts(

@@ -82,8 +82,14 @@ impl Timeline {
         self.advance(snapshot.cursor, snapshot.fence, snapshot.context);
     }
 
-    /// Takes what a commit changed. Applied twice, or over a catch-up, it changes nothing more.
+    /// Takes what a commit changed. Applied twice, or over a catch-up, it changes nothing more. A batch of another epoch
+    /// than what is held was under way when the epoch changed, and is not mixed in (rule 6.6.2): only a snapshot leads
+    /// into an epoch.
     pub fn apply_batch(&mut self, batch: Batch) {
+        let held = &self.cursor.epoch;
+        if !held.as_str().is_empty() && *held != batch.cursor.epoch {
+            return;
+        }
         let as_of = batch.cursor.seq;
         for item in batch.items {
             self.put(as_of, item);
