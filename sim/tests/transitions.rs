@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use moored_sim::explore::{Bounds, Explorer, Fact, Transition};
-use moored_sim::generate::{EXPLORE, generate_with};
+use moored_sim::generate::{EXPLORE, generate, generate_with};
 use moored_sim::play::{Playing, play};
 
 /// How much of what is enumerated a sweep must see, in hundredths.
@@ -25,7 +25,12 @@ fn swept(seeds: u64) -> BTreeSet<u64> {
     let seen = |first: u64| {
         let mut keys = BTreeSet::new();
         for seed in (first..seeds).step_by(2) {
-            let scenario = generate_with(seed, &EXPLORE);
+            // Half of the seeds stay inside the alphabet; the others are of the whole generator, whose faults alone make an
+            // end that cannot be proven.
+            let scenario = match seed % 4 < 2 {
+                true => generate_with(seed, &EXPLORE),
+                false => generate(seed),
+            };
             let run = play(&scenario, &Playing::default()).expect("it can be played");
             assert!(run.holds(), "seed {seed}: {:?}", run.violation);
             keys.extend(run.transitions);

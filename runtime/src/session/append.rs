@@ -346,7 +346,9 @@ impl Session {
                 // A child's end needs no row to be over.
                 Gate::Gone(generation) => self.forget_child(&generation),
                 Gate::Spawn(..) => self.drop_reserved_child(),
-                Gate::Initialize(_) | Gate::Ready(_) | Gate::Prompt(..) | Gate::Reply(..) => {}
+                // The person's answer is lost; the agent is still owed one.
+                Gate::Reply(_, id, _) => self.unclaim_ask(&id),
+                Gate::Initialize(_) | Gate::Ready(_) | Gate::Prompt(..) => {}
             }
         }
     }

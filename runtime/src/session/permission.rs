@@ -256,6 +256,12 @@ impl Session {
 
     /// At a Stop, a close or a steer: the agent gets its `cancelled` outcome, the row is cancelled (rule 9.4.1). A claimed
     /// answer finishes.
+    pub(super) fn unclaim_ask(&mut self, id: &RequestId) {
+        if let Some(ask) = self.child.as_mut().and_then(|child| child.asks.get_mut(id)) {
+            ask.claimed = false;
+        }
+    }
+
     pub(super) fn withdraw_asks(&mut self, now: Moment) {
         if self.plants(PlantedBug::ForgetAPermissionAtStop) {
             return;

@@ -147,8 +147,16 @@ fn a_store_lost_for_good_still_answers_what_the_agent_asked() {
     let params = json!({"sessionId": "agent-session-1", "toolCall": {"title": "x"},
         "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]});
     rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));
+    let item =
+        rig.items().into_iter().find(|i| i.item.as_str().starts_with("ask")).expect("a card");
     rig.commits = false;
-    rig.send("m2", "two");
+    // Also where a person's own answer was on its way to the disk.
+    let answer = crate::host::PermissionAnswer {
+        item: item.item,
+        expected_revision: item.revision,
+        option: Some("yes".to_owned()),
+    };
+    rig.answer(answer);
     let (ticket, _) = rig.units.remove(0);
     rig.session.handle_refused(rig.now, ticket, Refusal::Closed { reason: "lost".to_owned() });
     rig.settle();
