@@ -254,14 +254,15 @@ impl Session {
         }
     }
 
-    /// At a Stop, a close or a steer: the agent gets its `cancelled` outcome, the row is cancelled (rule 9.4.1). A claimed
-    /// answer finishes.
+    /// A person's answer will never be on disk: the request is as open as before.
     pub(super) fn unclaim_ask(&mut self, id: &RequestId) {
         if let Some(ask) = self.child.as_mut().and_then(|child| child.asks.get_mut(id)) {
             ask.claimed = false;
         }
     }
 
+    /// At a Stop, a close or a steer: the agent gets its `cancelled` outcome, the row is cancelled (rule 9.4.1). A claimed
+    /// answer finishes.
     pub(super) fn withdraw_asks(&mut self, now: Moment) {
         if self.plants(PlantedBug::ForgetAPermissionAtStop) {
             return;
