@@ -32,6 +32,7 @@ const REAL_MACHINE: &[(&str, &str)] = &[
     ("scenarios/src/native.rs", "plays a scenario with real processes"),
     ("scenarios/src/native/", "plays a scenario with real processes"),
     ("real-omp-gated/src/", "installs and runs real agents"),
+    ("sim/src/embed/test.rs", "a test's harness reads the environment and keeps failures"),
     ("cli/src/", "the command: it reads arguments, files and the environment for the library"),
 ];
 

@@ -1,4 +1,5 @@
 //! Simulation in an embedder's own tests, from outside: the attribute, the builder, what a failing test tells.
+#![expect(clippy::disallowed_methods, reason = "what a failing test saved is looked at")]
 
 use moored_sim::embed::Simulation;
 use moored_sim::play::Sim;

@@ -79,7 +79,8 @@ impl Default for Shape {
 }
 
 /// The small alphabet of the exhaustive exploration ([`crate::explore`]): two messages, two Stops, a crash of the host,
-/// an agent that answers `cancelled` or `end_turn`, leaves, and says something late, and a store that refuses.
+/// an agent that answers `cancelled` or `end_turn`, leaves in any order of its streams' ends or resists, and says something
+/// late, and a store that refuses.
 pub const EXPLORE: Shape = Shape {
     sends_max: 2,
     stops_max: 2,
@@ -95,6 +96,13 @@ pub const EXPLORE: Shape = Shape {
             Feature::Tools,
             Feature::EndsAfterCancel,
             Feature::IgnoresEof,
+            Feature::IgnoresTerm,
+            Feature::DiesBySignal,
+            Feature::Forks,
+            Feature::ForksHoldStdout,
+            Feature::Stderr,
+            Feature::SlowPipes,
+            Feature::SlowProcesses,
             Feature::HostCrashes,
             Feature::StoreRefuses,
         ])
