@@ -1,4 +1,8 @@
 //! What a unit is made of survives being text, and a store gives back what went in, however it was split into units.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the store's writer is a task of the test's own runtime"
+)]
 
 mod property_support;
 mod store_support;
