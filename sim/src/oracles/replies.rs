@@ -74,13 +74,13 @@ impl Oracle for OneReplyARequest {
             Seen::UnitAnswered { session, refusal: Some(_), .. } => {
                 self.refused.entry((*session).clone()).or_insert(now);
             }
-            Seen::UnitAnswered { session, refusal: None, .. } => {
-                if self.refused.remove(*session).is_some() {
-                    // Only now is read what waited meanwhile.
-                    let of = |no: &ChildNo| facts.children[*no].session == **session;
-                    let waited = self.children.iter_mut().filter(|(no, _)| of(no));
-                    waited.flat_map(|(_, asked)| asked.values_mut()).for_each(|a| a.last = now);
-                }
+            Seen::UnitAnswered { session, refusal: None, .. }
+                if self.refused.remove(*session).is_some() =>
+            {
+                // Only now is read what waited meanwhile.
+                let of = |no: &ChildNo| facts.children[*no].session == **session;
+                let waited = self.children.iter_mut().filter(|(no, _)| of(no));
+                waited.flat_map(|(_, asked)| asked.values_mut()).for_each(|a| a.last = now);
             }
             Seen::StdinClosed { child, by_crash: false, broken: false } => {
                 let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost)
