@@ -128,18 +128,19 @@ impl HostMachine {
         now: Moment,
     ) -> (Self, Vec<SessionRecord>) {
         let ledger = Ledger::restore(image.ledger, now.wall_ms);
-        // One whose close the last host did not live to finish is still to be settled (rule 6.11.1), and is closed then.
+        // One whose close the last host did not live to finish takes no calls, and is still to be settled (rules 6.11.1,
+        // 7.9.1).
         let is_over =
             |record: &SessionRecord| record.closed && record.lease.claim == Claim::Released;
-        let standing = |record: &SessionRecord| match is_over(record) {
+        let standing = |record: &SessionRecord| match record.closed {
             true => Standing::Closed,
             false => Standing::Open,
         };
         let mut sessions: BTreeMap<_, _> =
             image.records.iter().map(|r| (r.session.clone(), standing(r))).collect();
         sessions.extend(image.unreadable.into_iter().map(|u| (u.session, Standing::Unreadable)));
-        let open = image.records.into_iter().filter(|record| !is_over(record)).collect();
-        (Self { sessions, sessions_max, ledger, ..Self::default() }, open)
+        let unsettled = image.records.into_iter().filter(|record| !is_over(record)).collect();
+        (Self { sessions, sessions_max, ledger, ..Self::default() }, unsettled)
     }
 
     /// The same with the rule broken that `policy` breaks on purpose.
