@@ -288,7 +288,7 @@ impl Play {
 
     async fn until(&mut self, open: &Open, words: &str, holds: impl Fn(&View) -> bool) -> bool {
         let platform = self.stage.platform.as_ref();
-        let waited = timeout(platform, TRIGGER_MS_MAX, open.view.wait_for(|v| holds(v))).await;
+        let waited = timeout(platform, TRIGGER_MS_MAX, open.view.until(|v| holds(v))).await;
         if waited.is_err() {
             self.failures.push(format!("{words} did not come within {TRIGGER_MS_MAX} ms"));
         }
@@ -343,8 +343,8 @@ impl Play {
                 })
             }
             Act::Answer { option } => {
-                let Some(answer) = oldest_permission(&open.view.get().timeline, option.clone())
-                else {
+                let oldest = |view: &View| oldest_permission(&view.timeline, option.clone());
+                let Some(answer) = open.view.look(oldest) else {
                     self.refused.push("no_permission_pending".to_owned());
                     return;
                 };

@@ -1,5 +1,7 @@
 //! What a well-behaved agent does: the steps behind everything a script leaves out.
 
+use std::sync::LazyLock;
+
 use serde_json::json;
 
 use crate::script::Moment;
@@ -22,7 +24,13 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    pub(super) fn new() -> Defaults {
+    /// All of them, made once.
+    pub(super) fn all() -> &'static Defaults {
+        static ALL: LazyLock<Defaults> = LazyLock::new(Defaults::new);
+        &ALL
+    }
+
+    fn new() -> Defaults {
         Defaults {
             bootstrap: Vec::new(),
             broken_stdout: vec![exit(1)],

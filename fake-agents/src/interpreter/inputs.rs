@@ -1,5 +1,7 @@
 //! What the host sends: requests, cancels, answers, the end of the input; and signals.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::strand::{Cue, Errand, Hold, Kind, Strand};
@@ -25,7 +27,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
                     id: Some(id),
                     method: method.into(),
                     session: named_session(&params),
-                    params,
+                    params: Arc::new(params),
                     ..Cue::default()
                 };
                 self.on_request(cue).await;

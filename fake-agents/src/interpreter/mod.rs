@@ -48,8 +48,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// Plays `script` on `body` until the process ends.
 pub async fn run<B: Body>(script: &Script, body: &mut B) -> End {
-    let defaults = Defaults::new();
-    let mut agent = Agent::new(script, &defaults, body);
+    let mut agent = Agent::new(script, Defaults::all(), body);
     agent.start().await;
     let mut buffer = vec![0; READ_BYTES];
     loop {

@@ -1,5 +1,6 @@
 //! The steps, performed.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::outputs::Cut;
@@ -55,14 +56,14 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             Step::Noise(noise) => self.noise(noise),
             Step::Notify(notify) => {
                 let params = self.expand(strand, &notify.params);
-                self.frame(json!({ "jsonrpc": "2.0", "method": notify.method, "params": params }));
+                self.call(None, &notify.method, &params);
             }
             Step::Permission(permission) => self.ask_permission(strand, permission),
             Step::Persist(persist) => self.persist(strand, persist).await,
             Step::Poison(poison) => self.poison = Some(&poison.steps),
             Step::Raw(raw) => {
                 let frame = self.expand(strand, &raw.frame);
-                self.frame(frame);
+                self.frame(&frame);
             }
             Step::ReadAgain(_) => self.reading = true,
             Step::Repeat(repeat) => strand.repeat(&repeat.steps, repeat.times, repeat.every_ms),
@@ -84,7 +85,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             Step::Update(update) => {
                 let session = update.session.as_ref().map(|session| self.expand(strand, session));
                 let update = self.expand(strand, &update.update);
-                self.update(&strand.cue, session, update);
+                self.update(&strand.cue, session, &update);
             }
             Step::WaitFor(wait) => {
                 strand.hold = Some(Hold::Event(wait.event));
@@ -93,9 +94,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             Step::Withdraw(_) => {
                 if let Some(asked) = self.asked.back() {
                     let params = json!({ "requestId": asked.id });
-                    self.frame(
-                        json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params }),
-                    );
+                    self.call(None, "$/cancel_request", &params);
                 }
             }
         }
@@ -153,18 +152,29 @@ impl<'s, B: Body> Agent<'s, '_, B> {
     }
 
     fn chunk(&mut self, strand: &Strand<'s>, kind: &str, text: &str) {
-        let update = json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } });
-        self.update(&strand.cue, None, update);
+        let update = Chunk { session_update: kind, content: Text { kind: "text", text } };
+        self.update(&strand.cue, None, &update);
     }
 
-    pub(super) fn update(&mut self, cue: &Cue, session: Option<Value>, update: Value) {
-        let session = session.unwrap_or_else(|| json!(self.session_of(cue)));
-        let params = json!({ "sessionId": session, "update": update });
-        self.frame(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
+    pub(super) fn update(
+        &mut self,
+        cue: &Cue,
+        session: Option<Value>,
+        update: &(impl Serialize + ?Sized),
+    ) {
+        let session_id = session.unwrap_or_else(|| self.session_of(cue).into());
+        self.call(None, "session/update", &Update { session_id, update });
     }
 
-    pub(super) fn frame(&mut self, frame: Value) {
-        self.outputs.stdout(format!("{frame}\n").into_bytes());
+    fn call(&mut self, id: Option<&Value>, method: &str, params: &impl Serialize) {
+        self.frame(&Call { jsonrpc: "2.0", id, method, params });
+    }
+
+    pub(super) fn frame(&mut self, frame: &impl Serialize) {
+        // Text keys and JSON values: there is nothing in a frame that cannot be written.
+        let mut line = serde_json::to_vec(frame).unwrap_or_default();
+        line.push(b'\n');
+        self.outputs.stdout(line);
     }
 
     fn tool_call(&mut self, strand: &Strand<'s>, call: &step::ToolCall) {
@@ -176,8 +186,8 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             "status": call.status,
         });
         merge(&mut update, &call.extra);
-        let update = self.expand(strand, &update);
-        self.update(&strand.cue, None, update);
+        self.fill(strand, &mut update);
+        self.update(&strand.cue, None, &update);
     }
 
     fn tool_update(&mut self, strand: &Strand<'s>, news: &step::ToolUpdate) {
@@ -191,8 +201,8 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             update["content"] = json!([text]);
         }
         merge(&mut update, &news.extra);
-        let update = self.expand(strand, &update);
-        self.update(&strand.cue, None, update);
+        self.fill(strand, &mut update);
+        self.update(&strand.cue, None, &update);
     }
 
     fn frame_of(&mut self, strand: &Strand<'s>, frame: &step::FrameOf) {
@@ -292,7 +302,7 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             json!(self.requests_sent - 1)
         });
         let params = self.expand(strand, params);
-        self.frame(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        self.call(Some(&id), method, &params);
         id
     }
 
@@ -336,16 +346,21 @@ impl<'s, B: Body> Agent<'s, '_, B> {
     /// Fills in what a script can refer to: `${session}`, `${prompt}`, `${cwd}`, `${turn}`, `${n}`, `${child}`; and
     /// `${request}`, which alone in a string is the request's id with its type.
     pub(super) fn expand(&self, strand: &Strand<'s>, value: &Value) -> Value {
+        let mut value = value.clone();
+        self.fill(strand, &mut value);
+        value
+    }
+
+    /// The same in place.
+    pub(super) fn fill(&self, strand: &Strand<'s>, value: &mut Value) {
         match value {
-            Value::Array(items) => items.iter().map(|item| self.expand(strand, item)).collect(),
-            Value::Object(members) => {
-                let expanded =
-                    members.iter().map(|(key, value)| (key.clone(), self.expand(strand, value)));
-                Value::Object(expanded.collect())
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill(strand, item)),
+            Value::Object(members) => members.values_mut().for_each(|v| self.fill(strand, v)),
+            Value::String(text) if text == "${request}" => {
+                *value = strand.cue.id.clone().unwrap_or_default();
             }
-            Value::String(text) if text == "${request}" => json!(strand.cue.id),
-            Value::String(text) => Value::String(self.expand_text(strand, text)),
-            other => other.clone(),
+            Value::String(text) if text.contains("${") => *text = self.expand_text(strand, text),
+            _ => {}
         }
     }
 
@@ -382,6 +397,38 @@ impl<'s, B: Body> Agent<'s, '_, B> {
             _ => return None,
         })
     }
+}
+
+/// A request or a notification. The common frames are written member by member, for a tree of values costs more than
+/// everything else an agent does.
+#[derive(Serialize)]
+struct Call<'a, P> {
+    jsonrpc: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    method: &'a str,
+    params: &'a P,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Update<'a, U: ?Sized> {
+    session_id: Value,
+    update: &'a U,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    session_update: &'a str,
+    content: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    text: &'a str,
 }
 
 pub(super) fn merge(target: &mut Value, extra: &Map<String, Value>) {

@@ -54,9 +54,9 @@ impl<'s, B: Body> Agent<'s, '_, B> {
 
     fn send(&mut self, strand: &Strand<'s>, mut frame: Value, reply: &Reply) {
         merge(&mut frame, &reply.extra);
-        let frame = self.expand(strand, &frame);
+        self.fill(strand, &mut frame);
         for _ in 0..reply.times {
-            self.frame(frame.clone());
+            self.frame(&frame);
         }
     }
 
@@ -139,14 +139,17 @@ impl<'s, B: Body> Agent<'s, '_, B> {
                 self.sign_in().await;
                 Ok(json!({}))
             }
-            "initialize" => Ok(json!({
-                "protocolVersion": agent.protocol_version,
-                "agentInfo": {
+            "initialize" => {
+                let about = json!({
                     "name": agent.name, "title": agent.title, "version": agent.version
-                },
-                "authMethods": agent.auth_methods,
-                "agentCapabilities": agent.capabilities,
-            })),
+                });
+                Ok(Value::Object(Map::from_iter([
+                    ("protocolVersion".to_owned(), agent.protocol_version.clone()),
+                    ("agentInfo".to_owned(), about),
+                    ("authMethods".to_owned(), agent.auth_methods.clone().into()),
+                    ("agentCapabilities".to_owned(), agent.capabilities.clone()),
+                ])))
+            }
             "session/cancel" | "session/close" => Ok(json!({})),
             "session/load" | "session/resume" => {
                 self.restore(cue).await?;

@@ -1,7 +1,7 @@
 //! The agent's own session files: `<home>[/profiles/<profile>]/sessions/<id>.jsonl`, one JSON object a line, the
 //! `session` line first. There are no times in them, so that two runs write the same bytes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Agent;
 use super::strand::{Cue, Strand};
@@ -120,13 +120,13 @@ impl<'s, B: Body> Agent<'s, '_, B> {
                 _ => continue,
             };
             for content in message["content"].as_array().into_iter().flatten() {
-                self.update(cue, None, json!({ "sessionUpdate": kind, "content": content }));
+                self.update(cue, None, &json!({ "sessionUpdate": kind, "content": content }));
             }
         }
         for number in 1..=replay.extra {
             let content = json!({ "type": "text", "text": format!("replayed {number}") });
             let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
-            self.update(cue, None, update);
+            self.update(cue, None, &update);
         }
     }
 
@@ -147,8 +147,8 @@ impl<'s, B: Body> Agent<'s, '_, B> {
     }
 
     pub(super) async fn persist_user(&mut self, cue: &Cue) {
-        let content = json!([{ "type": "text", "text": cue.prompt }]);
-        self.append(cue, message(json!({ "role": "user", "content": content }))).await;
+        let said = json!({ "role": "user", "content": [{ "type": "text", "text": cue.prompt }] });
+        self.append(cue, message(said)).await;
     }
 
     pub(super) async fn persist_answer(&mut self, cue: &Cue, stop_reason: &str) {
@@ -198,7 +198,9 @@ impl<'s, B: Body> Agent<'s, '_, B> {
     async fn append_line(&mut self, cue: &Cue, line: Value) {
         let id = self.session_of(cue).unwrap_or_default();
         let Some(path) = self.session_path(&id) else { return };
-        let appended = self.body.append_file(&path, &line.to_string()).await;
+        // The formatter behind `to_string` takes a value in pieces.
+        let line = serde_json::to_string(&line).unwrap_or_default();
+        let appended = self.body.append_file(&path, &line).await;
         self.complain(appended);
         self.sessions.entry(id).or_default().entries += 1;
     }
@@ -228,7 +230,8 @@ impl<'s, B: Body> Agent<'s, '_, B> {
 }
 
 fn message(message: Value) -> Value {
-    json!({ "type": "message", "message": message })
+    let members = [("type".to_owned(), "message".into()), ("message".to_owned(), message)];
+    Value::Object(Map::from_iter(members))
 }
 
 fn internal(details: String) -> Value {

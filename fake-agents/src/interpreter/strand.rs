@@ -1,6 +1,7 @@
 //! A strand: one list of steps being performed, with its place in it and what it waits for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -13,7 +14,8 @@ pub(super) struct Cue {
     /// The JSON-RPC id of the request at hand.
     pub(super) id: Option<Value>,
     pub(super) method: String,
-    pub(super) params: Value,
+    /// Shared: a cue is cloned for whatever is to be done about it.
+    pub(super) params: Arc<Value>,
     pub(super) session: Option<String>,
     /// The user's text, for prompts.
     pub(super) prompt: String,

@@ -33,9 +33,5 @@ pub const SESSION_FAILED: &str = "session.failed";
 
 /// Sixteen fresh bytes in lower-case hexadecimal.
 fn hex_id(platform: &dyn Platform) -> String {
-    use std::fmt::Write;
-    platform.entropy().iter().fold(String::with_capacity(32), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    crate::digest::hex(&platform.entropy())
 }

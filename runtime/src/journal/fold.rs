@@ -338,7 +338,10 @@ impl Fold {
             row.epoch != self.cursor.epoch || row.seq == self.cursor.seq + 1,
             "rows are applied in order"
         );
-        self.cursor = Cursor { epoch: row.epoch.clone(), seq: row.seq };
+        if self.cursor.epoch != row.epoch {
+            self.cursor.epoch = row.epoch.clone();
+        }
+        self.cursor.seq = row.seq;
         self.fence = self.fence.max(row.fence);
         let at = At { seq: row.seq, at_ms: row.at_ms, fence: row.fence, recovered: row.recovered };
         if !matches!(row.kind, RowKind::Child(_) | RowKind::Epoch { .. }) {

@@ -97,8 +97,11 @@ impl<F: Future> Future for Guarded<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let name = self.name;
-        *self.abort.0.waker.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(cx.waker().clone());
+        match &mut *self.abort.0.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Most polls come by the same waker, which is then not cloned.
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
         if self.abort.0.asked.load(Ordering::Acquire) {
             self.future = None;
             return Poll::Ready(Err(TaskError::Aborted(name)));

@@ -32,6 +32,11 @@ impl<T: Clone> Watched<T> {
         self.lock().value.clone()
     }
 
+    /// Looks at the value now.
+    pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock().value)
+    }
+
     /// Changes the value and wakes every waiter, oldest first.
     pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let (result, waiters) = {
@@ -46,11 +51,20 @@ impl<T: Clone> Watched<T> {
 
     /// The first value for which `holds` is true. Cancel-safe.
     pub async fn wait_for(&self, mut holds: impl FnMut(&T) -> bool) -> T {
+        self.seen(|value| holds(value).then(|| value.clone())).await
+    }
+
+    /// Resolves once `holds` is true. Cancel-safe.
+    pub async fn until(&self, mut holds: impl FnMut(&T) -> bool) {
+        self.seen(|value| holds(value).then_some(())).await;
+    }
+
+    async fn seen<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> R {
         let mut slot = Slot { watched: self, id: None };
         poll_fn(|cx| {
             let mut inner = self.lock();
-            if holds(&inner.value) {
-                return Poll::Ready(inner.value.clone());
+            if let Some(found) = look(&inner.value) {
+                return Poll::Ready(found);
             }
             let id = *slot.id.get_or_insert_with(|| {
                 inner.next_waiter += 1;

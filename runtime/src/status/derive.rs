@@ -84,13 +84,43 @@ pub fn outcome(turn: &TurnBody) -> Option<Outcome> {
 
 /// Whether two summaries say the same to a reader (rule 4.4.2): a tick of `updatedAt` while working is no news.
 pub fn reads_the_same(a: &Summary, b: &Summary) -> bool {
-    let ticks = a.status != Some(Status::Idle) || a.status_started_at.is_some();
-    let mut b = b.clone();
-    b.cursor.clone_from(&a.cursor);
-    if ticks {
-        b.updated_at = a.updated_at;
-    }
-    *a == b
+    // Field by field, so that a new one is decided upon here.
+    let Summary {
+        session_id,
+        workspace_id,
+        agent,
+        status,
+        host_execution_owned,
+        host_execution_phase,
+        host_execution_child,
+        latest_prompt,
+        tool_name,
+        last_assistant_message,
+        turn_outcome,
+        stopping,
+        storage,
+        conversation_name,
+        updated_at,
+        status_started_at,
+        cursor: _,
+    } = a;
+    let ticks = *status != Some(Status::Idle) || status_started_at.is_some();
+    (ticks || *updated_at == b.updated_at)
+        && *session_id == b.session_id
+        && *workspace_id == b.workspace_id
+        && *agent == b.agent
+        && *status == b.status
+        && *host_execution_owned == b.host_execution_owned
+        && *host_execution_phase == b.host_execution_phase
+        && *host_execution_child == b.host_execution_child
+        && *latest_prompt == b.latest_prompt
+        && *tool_name == b.tool_name
+        && *last_assistant_message == b.last_assistant_message
+        && *turn_outcome == b.turn_outcome
+        && *stopping == b.stopping
+        && *storage == b.storage
+        && *conversation_name == b.conversation_name
+        && *status_started_at == b.status_started_at
 }
 
 fn words(item: &Item) -> Option<&str> {

@@ -47,6 +47,15 @@ impl Wake for TaskWaker {
     }
 }
 
+impl TaskWaker {
+    /// Its task is gone: it leaves the ready list, and no wake puts it there again.
+    fn retire(&self) {
+        if self.queued.swap(true, Ordering::Relaxed) {
+            lock(&self.ready).retain(|id| *id != self.id);
+        }
+    }
+}
+
 struct State {
     tasks: BTreeMap<u32, Slot>,
     next_task: u32,
@@ -109,7 +118,7 @@ impl Kernel for TapeKernel {
             let mine: Vec<u32> = mine.map(|(id, _)| *id).collect();
             mine.iter().filter_map(|id| state.tasks.remove(id)).collect()
         };
-        lock(&self.shared.ready).retain(|id| dead.iter().all(|slot| slot.waker.id != *id));
+        dead.iter().for_each(|slot| slot.waker.retire());
         // Dropped without the lock, in the order of their start: a drop may wake, close or spawn.
         drop(dead);
     }
@@ -224,7 +233,6 @@ impl Shared {
     /// Takes the next task off the ready list.
     fn next_ready(&self, state: &mut State) -> Option<u32> {
         let mut ready = lock(&self.ready);
-        ready.retain(|id| state.tasks.contains_key(id));
         let place = match self.pick {
             _ if ready.is_empty() => return None,
             Pick::Fifo => 0,
@@ -240,36 +248,45 @@ impl Shared {
         Some(ready.remove(place))
     }
 
-    /// One step: polls one ready task. `false` if none is ready.
-    fn step(&self) -> Result<bool, (&'static str, String)> {
+    /// One step: polls one ready task.
+    fn step(&self, steps_max: u64) -> Result<Step, (&'static str, String)> {
         let mut state = lock(&self.state);
-        let Some(id) = self.next_ready(&mut state) else { return Ok(false) };
+        if state.steps >= steps_max {
+            return Ok(Step::OneTooMany);
+        }
+        let Some(id) = self.next_ready(&mut state) else { return Ok(Step::NoneReady) };
         state.steps += 1;
         let (steps, now) = (state.steps, state.now);
         let drops = state.drops.contains(&steps);
         state.lowest -= u64::from(drops);
         let lowest = state.lowest;
-        let Some(slot) = state.tasks.get_mut(&id) else { return Ok(true) };
+        let Some(slot) = state.tasks.get_mut(&id) else { return Ok(Step::Suspended) };
         if drops {
             slot.priority = lowest;
         }
         slot.waker.queued.store(false, Ordering::Relaxed);
         let (name, waker) = (slot.name, Waker::from(Arc::clone(&slot.waker)));
-        let Some(mut future) = slot.future.take() else { return Ok(true) };
+        let Some(mut future) = slot.future.take() else { return Ok(Step::Suspended) };
         state.trace.note_step(now, name, id);
         drop(state);
         let polled = caught(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = lock(&self.state);
         match (&polled, state.tasks.get_mut(&id)) {
-            (Ok(Poll::Pending), Some(slot)) => slot.future = Some(future),
+            (Ok(Poll::Pending), Some(slot)) => {
+                slot.future = Some(future);
+                return Ok(Step::Suspended);
+            }
             _ => {
                 // It has ended, or its scope was killed while it ran.
                 let slot = state.tasks.remove(&id);
                 drop(state);
+                if let Some(slot) = &slot {
+                    slot.waker.retire();
+                }
                 drop((slot, future));
             }
         }
-        polled.map(|_| true).map_err(|words| (name, words))
+        polled.map(|_| Step::Ended).map_err(|words| (name, words))
     }
 
     /// Jumps to the next timer and fires what is due.
@@ -289,6 +306,16 @@ impl Shared {
             }
         }
     }
+}
+
+/// What a step came to.
+enum Step {
+    /// The task is over, by itself or with its scope.
+    Ended,
+    NoneReady,
+    /// The limit on steps was reached before it.
+    OneTooMany,
+    Suspended,
 }
 
 /// What the loop around a tape does next.
@@ -327,15 +354,15 @@ impl<T: Send + 'static> Tape<T> {
     pub(super) fn advance(&self, now: Mono) -> Next<T> {
         self.shared.fire(now);
         loop {
-            if let Some(value) = lock(&self.result).take() {
-                return Next::Over(Ended::Finished(value));
-            }
-            if lock(&self.shared.state).steps >= self.limits.0 {
-                return Next::Over(Ended::TooManySteps);
-            }
-            match self.shared.step() {
-                Ok(true) => {}
-                Ok(false) => break,
+            match self.shared.step(self.limits.0) {
+                Ok(Step::Suspended) => {}
+                Ok(Step::Ended) => {
+                    if let Some(value) = lock(&self.result).take() {
+                        return Next::Over(Ended::Finished(value));
+                    }
+                }
+                Ok(Step::NoneReady) => break,
+                Ok(Step::OneTooMany) => return Next::Over(Ended::TooManySteps),
                 Err((task, words)) => return Next::Over(Ended::Panicked { task, words }),
             }
         }

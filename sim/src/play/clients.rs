@@ -192,7 +192,7 @@ impl Clients {
                 None => self.hosts.after(last).await,
             };
             last = Some(current.no);
-            if !self.timeline(client, &session).items().is_empty() {
+            if !self.look(client, &session, |timeline| timeline.items().is_empty()) {
                 self.witness.met_in_world(WorldMark::ClientCameBack);
             }
             let mut watch = current.host.watch(&session);

@@ -289,17 +289,17 @@ impl World {
     /// Resolves once `n` events of a kind have happened. Faults and user actions hang on events and not on times, so
     /// that they keep their meaning while a failing run is made smaller.
     pub async fn after(&self, what: &'static str, n: u64) {
-        self.counts.wait_for(|counts| counts.by_kind.get(what).copied().unwrap_or(0) >= n).await;
+        self.counts.until(|counts| counts.by_kind.get(what).copied().unwrap_or(0) >= n).await;
     }
 
     /// Resolves once `n` events of any kind have happened.
     pub async fn after_any(&self, n: u64) {
-        self.counts.wait_for(|counts| counts.all >= n).await;
+        self.counts.until(|counts| counts.all >= n).await;
     }
 
     /// How many events of a kind have happened.
     pub fn count(&self, what: &'static str) -> u64 {
-        self.counts.get().by_kind.get(what).copied().unwrap_or(0)
+        self.counts.look(|counts| counts.by_kind.get(what).copied().unwrap_or(0))
     }
 
     /// Every process, in order of their numbers; init is one of them.
