@@ -9,8 +9,7 @@
 
 mod native_support;
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use moored::platform::native::{Liveness, Native, NativeError, SupervisorProgram, is_alive};
@@ -76,8 +75,7 @@ async fn a_program_that_cannot_be_run_is_not_the_same_as_none() {
     let plain = folder.path().join("plain");
     std::fs::write(&plain, "text").expect("written");
     let script = folder.path().join("script");
-    std::fs::write(&script, "#!/nowhere/interpreter\n").expect("written");
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("set");
+    write_program(&script, "#!/nowhere/interpreter\n");
     for program in [plain, script] {
         let program = program.to_str().expect("text");
         let refusal = story.refusal(story.spec(&[program])).await;
@@ -465,9 +463,23 @@ async fn a_supervisor_that_answers_a_start_with_something_else_is_ended() {
 
 fn supervisor_script(folder: &tempfile::TempDir, name: &str, script: &str) -> PathBuf {
     let path = folder.path().join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("set");
+    write_program(&path, &format!("#!/bin/sh\n{script}\n"));
     path
+}
+
+/// Written by a process of its own: a child that another test forks meanwhile would keep our writing end for a moment,
+/// and a file that is open for writing cannot be run ("text file busy").
+fn write_program(path: &Path, text: &str) {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut writer = Command::new("/bin/sh")
+        .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "write"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    writer.stdin.take().expect("its stdin").write_all(text.as_bytes()).expect("written");
+    assert!(writer.wait().expect("it ends").success());
 }
 
 fn pid_of(folder: &tempfile::TempDir, name: &str) -> u32 {

@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A bug must be found within this many seeds.
 const SEEDS_MAX: u64 = 10_000;
 /// Stretches of seeds from which each bug is looked for.
-const STRETCHES: u64 = 5;
+const STRETCHES: u64 = 3;
 /// The page that holds the table.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/planted-bugs.md");
 /// Where the table stands on the page.
