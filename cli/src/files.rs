@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use moored_sim::failure::FailureFile;
 
 /// Longest file that is read: a failure with a long tape is some megabytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -91,4 +92,16 @@ pub fn listed(folder: &Path, ending: &str) -> anyhow::Result<Vec<std::path::Path
 
 fn unwritable(path: &Path) -> String {
     format!("{} cannot be written; name another place", path.display())
+}
+
+/// A failure that a sweep wrote.
+pub fn read_failure(path: &Path) -> anyhow::Result<FailureFile> {
+    let named = path.display();
+    let text = read_existing(path)?;
+    let unreadable = || format!("the failure {named} cannot be read");
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(unreadable)?;
+    if !FailureFile::is_one(&value) {
+        bail!("{named} is no failure; name a file that `moored sweep` wrote to --out");
+    }
+    FailureFile::from_value(value).with_context(unreadable)
 }

@@ -1,8 +1,7 @@
 //! `moored keep`: a failure becomes a regression.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use moored_scenarios::Playable;
-use moored_sim::failure::FailureFile;
 use moored_sim::play::Playing;
 use serde_json::json;
 
@@ -14,13 +13,8 @@ use crate::{files, output, scenario};
 pub fn run(options: &Keep) -> anyhow::Result<Verdict> {
     scenario::keep_simulated_panics_quiet();
     let named = options.failure.display();
-    let text = files::read_existing(&options.failure)?;
     let unreadable = || format!("the failure {named} cannot be read");
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(unreadable)?;
-    if !FailureFile::is_one(&value) {
-        bail!("{named} is no failure; name a file that `moored sweep` wrote to --out");
-    }
-    let failure = FailureFile::from_value(value).with_context(unreadable)?;
+    let failure = files::read_failure(&options.failure)?;
     let playable = Playable::of_failure(&failure).with_context(unreadable)?;
     let run = playable.play(&Playing::default()).with_context(unreadable)?;
     let oracle = &failure.violation.oracle;

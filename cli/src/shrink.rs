@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use moored_scenarios::{Playable, shrink_failure};
 use moored_sim::failure::{FailedRun, FailureFile};
 use moored_sim::play::Playing;
@@ -17,13 +17,8 @@ use crate::{files, output, scenario};
 pub fn run(options: &Shrink) -> anyhow::Result<Verdict> {
     scenario::keep_simulated_panics_quiet();
     let named = options.failure.display();
-    let text = files::read_existing(&options.failure)?;
     let unreadable = || format!("the failure {named} cannot be read");
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(unreadable)?;
-    if !FailureFile::is_one(&value) {
-        bail!("{named} is no failure; name a file that `moored sweep` wrote to --out");
-    }
-    let failure = FailureFile::from_value(value).with_context(unreadable)?;
+    let failure = files::read_failure(&options.failure)?;
     let shrunk = match shrink_failure(&failure) {
         Ok(shrunk) => shrunk,
         Err(why) => {

@@ -1,6 +1,6 @@
 //! Playing a document in the simulated world.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use moored::coverage::CoverageMarks;
 use moored::session::ladder::Profile;
@@ -8,11 +8,11 @@ use moored::store::memory::{CommitVerdict, MemoryDisk, MemoryStore, StoreFaults}
 use moored::store::{SharedStore, Unit};
 use moored_fake_agents::Script;
 use moored_sim::draws::{Source, Tape};
-use moored_sim::kernel::{self, Ended, KernelKind, RunOptions, SharedKernel};
-use moored_sim::oracles::{self, Violation};
-use moored_sim::play::{Run, SeenPlatform, SeenStore};
+use moored_sim::kernel::{Ended, KernelKind, RunOptions, SharedKernel};
+use moored_sim::oracles::{self, OWN_FAULTS, Violation};
+use moored_sim::play::{Run, SeenPlatform, SeenStore, seen};
 use moored_sim::trace::Keep;
-use moored_sim::witness::{Seen, SharedWitness, Witness};
+use moored_sim::witness::{Seen, SharedWitness};
 use moored_sim::{SimPlatform, World, WorldOptions};
 
 use crate::document::{AgentSource, Document};
@@ -20,8 +20,6 @@ use moored_sim::agent::{PROGRAM, programs};
 
 use crate::stage::{PlayError, Played, SESSION, Stage, play};
 
-/// The oracle of a run that did not end by itself, as the simulator names it.
-const OWN_FAULTS: &str = "own-faults";
 /// The oracle of what a document says must come of it.
 pub const EXPECTATIONS: &str = "expectations";
 
@@ -61,24 +59,10 @@ pub fn simulate(document: &Document, run: &SimulatedRun) -> Result<(Played, Run)
     let keep = if run.trace { Keep::Lines } else { Keep::Hashes };
     let options = RunOptions { source, keep, ..RunOptions::seed(run.kernel, seed) };
     let (about, keeps) = (document.clone(), run.trace);
-    // The witness outlives a run that ends in a panic or a deadlock.
-    let place: Arc<OnceLock<SharedWitness>> = Arc::default();
-    let kept = Arc::clone(&place);
-    let outcome = kernel::run(options, move |kernel| {
-        let witness = Witness::new(Arc::clone(&kernel), oracles::all(), keeps);
-        let _ = kept.set(Arc::clone(&witness));
+    let (outcome, seen) = seen(options, oracles::all(), keeps, move |kernel, witness| {
         Box::pin(on_stage(about, kernel, witness))
     })?;
-    let seen = place.get().map(|witness| witness.testify()).unwrap_or_default();
-    let fallen = match &outcome.ended {
-        Ended::Deadlock { waiting } => {
-            Some(format!("nothing can happen any more: {waiting:?} wait"))
-        }
-        Ended::Panicked { task, words } => Some(format!("the task {task} panicked: {words}")),
-        Ended::TooManySteps => Some("the run takes too many steps".to_owned()),
-        Ended::TooMuchTime => Some("the run takes more than a day".to_owned()),
-        Ended::Finished(_) => None,
-    };
+    let fallen = outcome.ended.fault();
     let oracle = if fallen.is_some() { OWN_FAULTS } else { EXPECTATIONS };
     let mut played = match outcome.ended {
         Ended::Finished(played) => played?,

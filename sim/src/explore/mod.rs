@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 pub use step::Step;
-pub use transition::{Fact, Transition, key_of, phase_of};
+pub use transition::{Fact, Transition, key_of};
 
 /// How often each step may be taken that nothing else bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

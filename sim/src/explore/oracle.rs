@@ -11,9 +11,9 @@ use moored::session::ladder::{POSIX_EOF_GRACE_MS, POSIX_TERM_GRACE_MS};
 use moored::status::{Status, Summary};
 use moored::store::Unit;
 
+use super::Step;
 use super::agent::{Agent, Asked, Stands};
 use super::world::{Verdict, World, message};
-use super::{Step, phase_of};
 
 /// `stopping` is published only while there is something to stop.
 pub(super) fn published(summary: &Summary) -> Verdict {
@@ -141,7 +141,7 @@ fn at_rest(world: &World) -> Verdict {
         format!("call {} is never answered", around.open_calls.first().map_or(0, |c| c.0))
     })?;
     let session = &world.session;
-    let phase = phase_of(session);
+    let phase = session.phase();
     let agent = around.agent.as_ref();
     let asked = agent.and_then(|a| a.asked);
     if matches!(asked, Some(Asked::Prompt { .. })) && phase.child == ChildStands::Ready {

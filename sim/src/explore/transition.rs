@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use moored::session::{Session, SessionPhase};
+use moored::session::SessionPhase;
 
 /// What a session is told, by the method it is told with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,11 +78,6 @@ impl Fact {
             Self::Written => "written",
         }
     }
-}
-
-/// Where a session stands, coarsely.
-pub fn phase_of(session: &Session) -> SessionPhase {
-    session.phase()
 }
 
 /// One call into a session's machine, seen coarsely.

@@ -203,6 +203,21 @@ pub struct Outcome<T> {
     pub now: Mono,
 }
 
+impl<T> Ended<T> {
+    /// What went wrong, in a sentence; none if the body returned.
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Finished(_) => None,
+            Self::Deadlock { waiting } => {
+                Some(format!("nothing can happen any more; {} wait", waiting.join(", ")))
+            }
+            Self::Panicked { task, words } => Some(format!("the task {task} panicked: {words}")),
+            Self::TooManySteps => Some("the run takes too many steps".to_owned()),
+            Self::TooMuchTime => Some("the run takes more than a day".to_owned()),
+        }
+    }
+}
+
 impl<T> Outcome<T> {
     /// The body's value.
     ///

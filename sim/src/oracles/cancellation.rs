@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use moored::ids::{Fence, ItemKey, SessionId, TurnKey};
-use moored::journal::{Outcome, RowKind, StopEvent, TurnBody, user_item};
+use moored::journal::{Outcome, StopEvent, TurnBody};
 use moored::platform::Mono;
 
+use super::prompts::Prompts;
 use super::rows;
 use super::{Oracle, Verdict};
-use crate::witness::{ChildNo, Facts, Seen, Shape};
+use crate::witness::{Facts, Seen, Shape};
 
 /// A cancellation is the agent's word, or a person's Stop or close that named the turn or could have reached it.
 #[derive(Default)]
 pub(super) struct CancellationIsAPersons {
     sessions: BTreeMap<SessionId, Session>,
-    prompts: BTreeMap<ChildNo, BTreeMap<String, ItemKey>>,
+    prompts: Prompts,
 }
 
 #[derive(Default)]
 struct Session {
-    texts: BTreeMap<String, ItemKey>,
     /// Messages whose prompts were answered `cancelled`.
     cancelled: BTreeSet<ItemKey>,
     /// The newest Stop of any reason, and the fence it was written under.
@@ -52,21 +52,10 @@ impl Oracle for CancellationIsAPersons {
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        self.prompts.learn(seen, facts);
         match seen {
-            Seen::HostWrote { child, line } if line.method() == Some("session/prompt") => {
-                let (Some(at), Some(id), Some(text)) =
-                    (facts.children.get(*child), line.id, line.prompt_text())
-                else {
-                    return Ok(());
-                };
-                if let Some(user) = rows::of(&mut self.sessions, &at.session).texts.get(&text) {
-                    let prompts = self.prompts.entry(*child).or_default();
-                    prompts.insert(id.to_owned(), user.clone());
-                }
-            }
             Seen::AgentWrote { child, line, .. } if line.shape == Shape::Answer => {
-                let Some(prompts) = self.prompts.get_mut(child) else { return Ok(()) };
-                let Some(user) = line.id.and_then(|id| prompts.remove(id)) else { return Ok(()) };
+                let Some(user) = self.prompts.answered(*child, line) else { return Ok(()) };
                 let says = |word: &[u8]| line.bytes.windows(word.len()).any(|w| w == word);
                 if says(b"\"cancelled\"") {
                     let session = &facts.children[*child].session;
@@ -76,9 +65,6 @@ impl Oracle for CancellationIsAPersons {
             Seen::Stored { unit, .. } => {
                 let kept = rows::of(&mut self.sessions, &unit.session);
                 for row in &unit.rows {
-                    if let RowKind::Submission { message_id, text, .. } = &row.kind {
-                        kept.texts.insert(text.0.clone(), user_item(message_id));
-                    }
                     if let Some(stop) = rows::stop(row) {
                         kept.stop = Some((stop.clone(), row.fence));
                     }
@@ -108,7 +94,7 @@ impl Oracle for CancellationIsAPersons {
 
 #[cfg(test)]
 mod tests {
-    use moored::journal::{StopReason, TurnState};
+    use moored::journal::{RowKind, StopReason, TurnState};
 
     use super::super::kit::{Story, stop, submission, turn};
     use super::*;

@@ -22,6 +22,7 @@ mod one_live_child;
 mod own_verdict;
 mod permission_options;
 mod persist_before_act;
+mod prompts;
 mod proof_of_death;
 mod reattach;
 mod replies;
@@ -75,6 +76,21 @@ pub struct Violation {
     pub words: String,
     /// When, in virtual microseconds.
     pub at: Mono,
+}
+
+/// The oracle of what only a fault of our own can break: a panic, a deadlock, a run without an end.
+pub const OWN_FAULTS: &str = "own-faults";
+
+impl Violation {
+    /// A fault of our own.
+    pub(crate) fn own_fault(words: String, at: Mono) -> Self {
+        Self { oracle: OWN_FAULTS.into(), rule: "5.3.8".into(), words, at }
+    }
+
+    /// What an oracle found.
+    pub(crate) fn of(oracle: &dyn Oracle, words: String, at: Mono) -> Self {
+        Self { oracle: oracle.name().into(), rule: oracle.rule().into(), words, at }
+    }
 }
 
 /// The whole, once it has come to rest.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use moored::ids::{ItemKey, SessionId, TurnKey};
-use moored::journal::{ChildRow, Outcome, Row, RowKind, TurnBody, TurnState, user_item};
+use moored::journal::{ChildRow, Outcome, Row, TurnBody, TurnState};
 use moored::platform::Mono;
 use serde::Deserialize;
 
+use super::prompts::Prompts;
 use super::rows::{self, Generations};
 use super::{Oracle, Verdict};
 use crate::witness::{ChildNo, Facts, Line, Seen, Shape};
@@ -17,13 +18,11 @@ use crate::witness::{ChildNo, Facts, Line, Seen, Shape};
 pub(super) struct OwnVerdict {
     generations: Generations,
     sessions: BTreeMap<SessionId, Session>,
-    /// The message of each prompt on the wire, by its id.
-    prompts: BTreeMap<ChildNo, BTreeMap<String, ItemKey>>,
+    prompts: Prompts,
 }
 
 #[derive(Default)]
 struct Session {
-    texts: BTreeMap<String, ItemKey>,
     said: BTreeMap<ItemKey, (ChildNo, Said)>,
     ended: BTreeMap<TurnKey, (TurnState, Option<Outcome>)>,
 }
@@ -153,23 +152,10 @@ impl Oracle for OwnVerdict {
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        self.prompts.learn(seen, facts);
         match seen {
-            Seen::HostWrote { child, line } if line.method() == Some("session/prompt") => {
-                let (Some(at), Some(id), Some(text)) =
-                    (facts.children.get(*child), line.id, line.prompt_text())
-                else {
-                    return Ok(());
-                };
-                let kept = rows::of(&mut self.sessions, &at.session);
-                if let Some(user) = kept.texts.get(&text) {
-                    let prompts = self.prompts.entry(*child).or_default();
-                    prompts.insert(id.to_owned(), user.clone());
-                }
-            }
             Seen::AgentWrote { child, line, .. } if line.shape == Shape::Answer => {
-                let Some(prompts) = self.prompts.get_mut(child) else { return Ok(()) };
-                // The first answer counts (decision D9).
-                let Some(user) = line.id.and_then(|id| prompts.remove(id)) else { return Ok(()) };
+                let Some(user) = self.prompts.answered(*child, line) else { return Ok(()) };
                 let kept = rows::of(&mut self.sessions, &facts.children[*child].session);
                 kept.said.insert(user, (*child, Said::of(line)));
             }
@@ -180,10 +166,6 @@ impl Oracle for OwnVerdict {
                 });
                 for row in &unit.rows {
                     self.generations.learn(row, facts);
-                    if let RowKind::Submission { message_id, text, .. } = &row.kind {
-                        let kept = rows::of(&mut self.sessions, &unit.session);
-                        kept.texts.insert(text.0.clone(), user_item(message_id));
-                    }
                     for turn in rows::turns(row).filter(|turn| rows::is_over(turn.state)) {
                         self.ended(&unit.session, row, turn, exit)?;
                     }
@@ -197,6 +179,8 @@ impl Oracle for OwnVerdict {
 
 #[cfg(test)]
 mod tests {
+    use moored::journal::RowKind;
+
     use super::super::kit::{Story, exited, started, submission, turn};
     use super::*;
 

@@ -2,6 +2,7 @@
 //! they apply late. Whatever they do, what they hold must converge.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moored::driver::WatchFrame;
@@ -10,11 +11,11 @@ use moored::journal::Timeline;
 use moored::platform::{Mono, Raced, Watched, race};
 use moored::status::{StatusFrame, Summary};
 
-use super::hosts::Hosts;
+use super::hosts::{Current, Hosts};
 use crate::kernel::SharedKernel;
 use crate::marks::WorldMark;
 use crate::scenario::{ClientAct, Scenario};
-use crate::witness::{Seen, SharedWitness};
+use crate::witness::{HostNo, Seen, SharedWitness};
 use crate::world::SharedWorld;
 
 /// A client whose watch ended looks for it again after this.
@@ -186,29 +187,17 @@ impl Clients {
     async fn watch(self: Arc<Self>, client: usize, session: SessionId) {
         let mut last = None;
         loop {
-            self.be_back(client).await;
-            let current = match self.hosts.current() {
-                Some(current) => current,
-                None => self.hosts.after(last).await,
-            };
+            let current = self.connect(client, last).await;
             last = Some(current.no);
             if !self.look(client, &session, |timeline| timeline.items().is_empty()) {
                 self.witness.met_in_world(WorldMark::ClientCameBack);
             }
             let mut watch = current.host.watch(&session);
             let mut wholes = 0;
-            loop {
-                let told = self.told.get();
-                let moved =
-                    race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
-                let frame = match race(moved, watch.next()).await {
-                    Raced::First(Raced::Second(())) => break,
-                    Raced::First(_) if self.is_away(client) => break,
-                    Raced::First(_) => continue,
-                    Raced::Second(frame) => frame,
-                };
-                self.be_slow(client).await;
-                let Some(frame) = frame.filter(|f| *f != WatchFrame::End) else { break };
+            while let Some(frame) = self.take(client, current.no, watch.next()).await {
+                if frame == WatchFrame::End {
+                    break;
+                }
                 if matches!(frame, WatchFrame::Snapshot(_)) {
                     wholes += 1;
                     if wholes > 1 {
@@ -225,25 +214,10 @@ impl Clients {
     async fn listen(self: Arc<Self>, client: usize) {
         let mut last = None;
         loop {
-            self.be_back(client).await;
-            let current = match self.hosts.current() {
-                Some(current) => current,
-                None => self.hosts.after(last).await,
-            };
+            let current = self.connect(client, last).await;
             last = Some(current.no);
             let mut statuses = current.host.subscribe();
-            loop {
-                let told = self.told.get();
-                let moved =
-                    race(self.told.wait_for(|t| *t != told), self.hosts.replaced(current.no));
-                let frame = match race(moved, statuses.next()).await {
-                    Raced::First(Raced::Second(())) => break,
-                    Raced::First(_) if self.is_away(client) => break,
-                    Raced::First(_) => continue,
-                    Raced::Second(frame) => frame,
-                };
-                self.be_slow(client).await;
-                let Some(frame) = frame else { break };
+            while let Some(frame) = self.take(client, current.no, statuses.next()).await {
                 self.witness.see(&Seen::Told { client, host: current.no, frame: &frame });
                 let mut guard = self.lock(client);
                 match frame {
@@ -262,6 +236,37 @@ impl Clients {
             drop(statuses);
             self.kernel.sleep_us(COME_BACK_US).await;
         }
+    }
+
+    /// The host to talk to, once the client has its connection back; `last` is the one it had before.
+    async fn connect(&self, client: usize, last: Option<HostNo>) -> Current {
+        self.be_back(client).await;
+        match self.hosts.current() {
+            Some(current) => current,
+            None => self.hosts.after(last).await,
+        }
+    }
+
+    /// The next frame of a stream, in the client's own time; none once the stream, the connection or the host is gone.
+    async fn take<T>(
+        &self,
+        client: usize,
+        host: HostNo,
+        next: impl Future<Output = Option<T>>,
+    ) -> Option<T> {
+        let mut next = pin!(next);
+        let frame = loop {
+            let told = self.told.get();
+            let moved = race(self.told.wait_for(|t| *t != told), self.hosts.replaced(host));
+            match race(moved, next.as_mut()).await {
+                Raced::First(Raced::Second(())) => return None,
+                Raced::First(_) if self.is_away(client) => return None,
+                Raced::First(_) => {}
+                Raced::Second(frame) => break frame,
+            }
+        };
+        self.be_slow(client).await;
+        frame
     }
 
     fn is_away(&self, client: usize) -> bool {

@@ -97,8 +97,9 @@ impl Faults {
     }
 
     fn signal_agent(&self, sig: Sig, mark: WorldMark) -> bool {
-        let facts = self.witness.facts();
-        let newest = facts.newest_living().and_then(|no| facts.children[no].root.clone());
+        let newest = self
+            .witness
+            .know(|facts| facts.newest_living().and_then(|no| facts.children[no].root.clone()));
         let Some(root) = newest else { return false };
         self.witness.met_in_world(mark);
         self.world.strike(&root, sig);

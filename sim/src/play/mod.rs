@@ -13,15 +13,15 @@ mod settle;
 mod store;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use moored::coverage::CoverageMarks;
 use moored::ids::SessionId;
-use moored::platform::Mono;
+use moored::platform::BoxFuture;
 use moored::store::memory::MemoryDisk;
 
 use crate::draws::Tape;
-use crate::kernel::{self, Ended, KernelKind, RunError, RunOptions, SharedKernel};
+use crate::kernel::{self, KernelKind, Outcome, RunError, RunOptions, SharedKernel};
 use crate::marks::{WorldMark, WorldMarks};
 use crate::oracles::{self, Oracle, Violation};
 use crate::scenario::{Scenario, Trigger};
@@ -106,34 +106,37 @@ pub fn play_with(
         ..RunOptions::seed(scenario.options.kernel, 0)
     };
     let (scenario, playing) = (Arc::new(scenario.clone()), playing.clone());
-    // The witness outlives a run that ends in a panic or a deadlock, so that its words are not lost.
-    let place: Arc<std::sync::OnceLock<SharedWitness>> = Arc::default();
-    let kept = Arc::clone(&place);
-    let outcome = kernel::run(options, move |kernel| {
-        let witness = Witness::new(Arc::clone(&kernel), oracles, playing.timeline);
-        let _ = kept.set(Arc::clone(&witness));
+    let (outcome, testimony) = seen(options, oracles, playing.timeline, move |kernel, witness| {
         Box::pin(async move { Stage::new(kernel, scenario, playing, witness).run().await })
     })?;
-    let testimony = place.get().map(|witness| witness.testify()).unwrap_or_default();
-    Ok(finish(outcome.ended, testimony, outcome.tape, outcome.trace, outcome.now))
+    Ok(finish(outcome, testimony))
 }
 
-fn finish(ended: Ended<()>, testimony: Testimony, tape: Tape, trace: Trace, now: Mono) -> Run {
-    let words = match ended {
-        Ended::Finished(()) => None,
-        Ended::Deadlock { waiting } => {
-            Some(format!("nothing can happen any more; {} wait", waiting.join(", ")))
-        }
-        Ended::Panicked { task, words } => Some(format!("the task {task} panicked: {words}")),
-        Ended::TooManySteps => Some("the run takes too many steps".to_owned()),
-        Ended::TooMuchTime => Some("the run takes more than a day".to_owned()),
-    };
-    let fallen = words.map(|words| Violation {
-        oracle: "own-faults".into(),
-        rule: "5.3.8".into(),
-        words,
-        at: now,
-    });
+/// Runs `body` before a witness. Its words outlive a run that ends in a panic or a deadlock.
+pub fn seen<T, F>(
+    options: RunOptions,
+    oracles: Vec<Box<dyn Oracle>>,
+    keeps: bool,
+    body: F,
+) -> Result<(Outcome<T>, Testimony), RunError>
+where
+    T: Send + 'static,
+    F: FnOnce(SharedKernel, SharedWitness) -> BoxFuture<T> + Send + 'static,
+{
+    let place: Arc<OnceLock<SharedWitness>> = Arc::default();
+    let kept = Arc::clone(&place);
+    let outcome = kernel::run(options, move |kernel| {
+        let witness = Witness::new(Arc::clone(&kernel), oracles, keeps);
+        let _ = kept.set(Arc::clone(&witness));
+        body(kernel, witness)
+    })?;
+    let testimony = place.get().map(|witness| witness.testify()).unwrap_or_default();
+    Ok((outcome, testimony))
+}
+
+fn finish(outcome: Outcome<()>, testimony: Testimony) -> Run {
+    let Outcome { ended, tape, trace, now, .. } = outcome;
+    let fallen = ended.fault().map(|words| Violation::own_fault(words, now));
     Run {
         violation: testimony.violation.or(fallen),
         violation_entry: testimony.violation_entry,

@@ -89,12 +89,7 @@ impl Platform for SeenPlatform {
     fn event(&self, what: &'static str, detail: fmt::Arguments<'_>) {
         self.inner.event(what, detail);
         if what == SESSION_FAILED {
-            let violation = Violation {
-                oracle: "own-faults".into(),
-                rule: "5.3.8".into(),
-                words: detail.to_string(),
-                at: self.inner.now(),
-            };
+            let violation = Violation::own_fault(detail.to_string(), self.inner.now());
             self.witness.accuse(violation);
         } else if self.witness.keeps() {
             self.witness.see(&Seen::Did { host: self.host, what: &detail.to_string() });

@@ -109,7 +109,7 @@ impl Settling<'_> {
         let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
         let timeline = self.stage.clients.timeline(0, session);
         !timeline.submissions().iter().any(|s| queued(s))
-            && self.stage.witness.facts().is_unprovable(session, host)
+            && self.stage.witness.know(|facts| facts.is_unprovable(session, host))
     }
 
     /// It is closed: clients are told of it no more, and the journal has the last word.

@@ -16,7 +16,7 @@ use moored::platform::{Mono, Order, ProcessIdentity, Report, Watched};
 
 use crate::kernel::SharedKernel;
 use crate::marks::{WorldMark, WorldMarks};
-use crate::oracles::{Oracle, Rest, Violation};
+use crate::oracles::{Oracle, Rest, Verdict, Violation};
 use crate::scenario::EventKind;
 use crate::timeline::Entry;
 
@@ -129,7 +129,7 @@ impl Witness {
                     !due
                 });
             }
-            state.judge(now, seen);
+            state.judge(now, |oracle, facts| oracle.see(now, seen, facts));
         }
         for fires in woken {
             fires.update(|fired| *fired = true);
@@ -141,8 +141,7 @@ impl Witness {
     pub fn accuse(&self, violation: Violation) {
         let mut state = self.lock();
         if state.violation.is_none() {
-            let entry = state.keeps.then(|| state.entries.len());
-            state.violation = Some((violation, entry));
+            state.broke(violation);
         }
     }
 
@@ -255,23 +254,16 @@ impl Witness {
     /// The run has come to rest: every oracle looks at the whole.
     pub(crate) fn at_rest(&self, rest: &Rest<'_>) {
         let now = self.kernel.now();
-        let mut guard = self.lock();
-        let state = &mut *guard;
-        if state.violation.is_some() {
-            return;
-        }
-        for oracle in &mut state.oracles {
-            if let Err(words) = oracle.at_rest(rest) {
-                let (name, rule) = (oracle.name().into(), oracle.rule().into());
-                let violation = Violation { oracle: name, rule, words, at: now };
-                let entry = state.entries.len().checked_sub(1).filter(|_| state.keeps);
-                state.violation = Some((violation, entry));
-                return;
-            }
-        }
+        self.lock().judge(now, |oracle, _| oracle.at_rest(rest));
     }
 
-    /// The session a child belongs to, the newest child of a session, and the like.
+    /// What is known so far: the session a child belongs to, the newest living child, and the like. Nothing of the
+    /// witness may be asked meanwhile.
+    pub fn know<R>(&self, about: impl FnOnce(&Facts) -> R) -> R {
+        about(&self.lock().facts)
+    }
+
+    /// All of it.
     pub fn facts(&self) -> telling::Facts {
         self.lock().facts.clone()
     }
@@ -292,23 +284,24 @@ impl Witness {
 }
 
 impl State {
-    /// Shows a fact to every oracle, until one is broken.
-    fn judge(&mut self, now: Mono, seen: &Seen<'_>) {
+    /// Asks every oracle, until one is broken.
+    fn judge(&mut self, now: Mono, ask: impl Fn(&mut dyn Oracle, &Facts) -> Verdict) {
         if self.violation.is_some() {
             return;
         }
-        for oracle in &mut self.oracles {
-            if let Err(words) = oracle.see(now, seen, &self.facts) {
-                let violation = Violation {
-                    oracle: oracle.name().into(),
-                    rule: oracle.rule().into(),
-                    words,
-                    at: now,
-                };
-                let entry = self.entries.len().checked_sub(1).filter(|_| self.keeps);
-                self.violation = Some((violation, entry));
-                return;
-            }
+        let Self { oracles, facts, .. } = self;
+        let broken = oracles.iter_mut().find_map(|oracle| {
+            let words = ask(oracle.as_mut(), facts).err()?;
+            Some(Violation::of(oracle.as_ref(), words, now))
+        });
+        if let Some(violation) = broken {
+            self.broke(violation);
         }
+    }
+
+    /// The first violation, at the newest entry of a kept timeline.
+    fn broke(&mut self, violation: Violation) {
+        let entry = self.entries.len().checked_sub(1).filter(|_| self.keeps);
+        self.violation = Some((violation, entry));
     }
 }

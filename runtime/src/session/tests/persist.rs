@@ -54,21 +54,26 @@ fn nothing_is_published_before_it_is_durable() {
     assert!(rig.batches.len() > batches);
 }
 
-#[test]
-fn a_persons_answer_goes_out_only_after_its_compare_and_set() {
-    let mut rig = Rig::working("hello");
-    rig.expect("session/prompt");
+/// The agent asks for permission; what a person answers who agrees.
+fn asked(rig: &mut Rig) -> crate::host::PermissionAnswer {
     let params = json!({"sessionId": "agent-session-1", "toolCall": {"title": "x"},
         "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]});
     rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));
     let item =
         rig.items().into_iter().find(|i| i.item.as_str().starts_with("ask")).expect("a card");
-    rig.commits = false;
-    let answer = crate::host::PermissionAnswer {
+    crate::host::PermissionAnswer {
         item: item.item,
         expected_revision: item.revision,
         option: Some("yes".to_owned()),
-    };
+    }
+}
+
+#[test]
+fn a_persons_answer_goes_out_only_after_its_compare_and_set() {
+    let mut rig = Rig::working("hello");
+    rig.expect("session/prompt");
+    let answer = asked(&mut rig);
+    rig.commits = false;
     rig.answer(answer);
     assert!(rig.frames.is_empty());
     // A Stop does not take a committed answer back (rule 9.4.1).
@@ -144,18 +149,9 @@ fn a_store_lost_for_good_ends_the_child_and_tells_every_caller() {
 fn a_store_lost_for_good_still_answers_what_the_agent_asked() {
     let mut rig = Rig::working("hello");
     rig.expect("session/prompt");
-    let params = json!({"sessionId": "agent-session-1", "toolCall": {"title": "x"},
-        "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]});
-    rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));
-    let item =
-        rig.items().into_iter().find(|i| i.item.as_str().starts_with("ask")).expect("a card");
+    let answer = asked(&mut rig);
     rig.commits = false;
     // Also where a person's own answer was on its way to the disk.
-    let answer = crate::host::PermissionAnswer {
-        item: item.item,
-        expected_revision: item.revision,
-        option: Some("yes".to_owned()),
-    };
     rig.answer(answer);
     let (ticket, _) = rig.units.remove(0);
     rig.session.handle_refused(rig.now, ticket, Refusal::Closed { reason: "lost".to_owned() });
