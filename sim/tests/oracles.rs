@@ -6,6 +6,9 @@
     reason = "which seeds are played, and how much is told, is a person's choice"
 )]
 
+mod common;
+
+use common::faults;
 use moored::journal::SendMode;
 use moored::session::ladder::Profile;
 use moored_fake_agents::{PERSONAS, persona};
@@ -182,29 +185,6 @@ fn everything_holds_with_every_agent_whatever_persons_do() {
             }
         }
     }
-}
-
-fn faults() -> Vec<Fault> {
-    vec![
-        Fault::AgentKilled,
-        Fault::AgentFrozen { ms: None },
-        Fault::AgentFrozen { ms: Some(2_000) },
-        Fault::ClockStep { ms: -86_400_000 },
-        Fault::HostCrash { restart_ms: 10 },
-        Fault::HostCrash { restart_ms: 7_000 },
-        Fault::HostRestart { restart_ms: 10 },
-        Fault::CrashAtCommit { stored: true, restart_ms: 10 },
-        Fault::CrashAtCommit { stored: false, restart_ms: 10 },
-        Fault::PowerLoss { restart_ms: 10 },
-        Fault::SecondHost { lock_lost: false },
-        Fault::SecondHost { lock_lost: true },
-        Fault::StoreRefuses { commits: 3 },
-        Fault::StoreCloses,
-        Fault::StoreStalls { ms: 900 },
-        Fault::StoreAnswersLate { ms: 900 },
-        Fault::SupervisorKilled,
-        Fault::Suspend { ms: 7_200_000 },
-    ]
 }
 
 fn moments() -> Vec<Trigger> {

@@ -1,5 +1,8 @@
 //! Playing scenarios: whatever is planned, the run ends, and what is told of it is the same every time.
 
+mod common;
+
+use common::faults;
 use moored::journal::SendMode;
 use moored_sim::kernel::KernelKind;
 use moored_sim::marks::WorldMark;
@@ -63,26 +66,7 @@ fn a_stop_and_a_crash_are_survived() {
 
 #[test]
 fn every_fault_is_survived_alone() {
-    let faults = [
-        Fault::AgentKilled,
-        Fault::AgentFrozen { ms: None },
-        Fault::AgentFrozen { ms: Some(200) },
-        Fault::ClockStep { ms: -86_400_000 },
-        Fault::HostCrash { restart_ms: 10 },
-        Fault::HostRestart { restart_ms: 10 },
-        Fault::CrashAtCommit { stored: true, restart_ms: 10 },
-        Fault::CrashAtCommit { stored: false, restart_ms: 10 },
-        Fault::PowerLoss { restart_ms: 10 },
-        Fault::SecondHost { lock_lost: false },
-        Fault::SecondHost { lock_lost: true },
-        Fault::StoreRefuses { commits: 3 },
-        Fault::StoreCloses,
-        Fault::StoreStalls { ms: 900 },
-        Fault::StoreAnswersLate { ms: 900 },
-        Fault::SupervisorKilled,
-        Fault::Suspend { ms: 7_200_000 },
-    ];
-    for fault in faults {
+    for fault in faults() {
         for when in [
             Trigger::at_start(),
             Trigger::after(EventKind::ProcessStarted, 1),

@@ -288,7 +288,7 @@ impl Writer {
         let id = self.on.has(Feature::ReusedIds) && self.dice.in_16(8);
         Step::Request(Request {
             method: self.dice.pick(&methods).to_owned(),
-            params: json!({ "sessionId": "${session}", "path": "/work/a" }),
+            params: json!({ "sessionId": "${session}", "path": "/elsewhere/a" }),
             id: id.then(|| json!(7)),
             wait: self.dice.in_16(12),
             timeout_ms: Some(2_000),

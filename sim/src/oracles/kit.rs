@@ -144,7 +144,7 @@ pub(super) fn record(token: Option<&str>, closed: bool) -> SessionRecord {
         epoch: EpochId::from("e"),
         created_ms: 0,
         agent: AgentDefinition::generic(vec!["agent".to_owned()]),
-        workspace: "/work/s1".to_owned(),
+        workspace: "/sessions/s1".to_owned(),
         lease: Lease { fence: Fence(1), claim, token, ..Lease::default() },
         handles: Vec::new(),
         closed,

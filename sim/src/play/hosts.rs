@@ -238,7 +238,7 @@ impl Hosts {
         let new = NewSession {
             id: session.clone(),
             agent: self.definition.clone(),
-            workspace: format!("/work/{session}"),
+            workspace: format!("/sessions/{session}"),
         };
         let context = host.call_context(CallerId::from("person"));
         // Refused only where the scenario makes it so; the calls that follow are then refused by name.
