@@ -148,3 +148,34 @@ pub(super) async fn judged(sim: Sim, mut callback: BoxFuture<()>) {
         sim.fail(words);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, Weak};
+
+    use super::{Callback, Hooks};
+    use crate::generate::generate;
+    use crate::play::hosts::Hosts;
+    use crate::play::{Playing, play};
+    use crate::world::World;
+
+    #[test]
+    fn a_run_that_is_over_is_freed_whole() {
+        let met: Arc<Mutex<Vec<(Weak<Hosts>, Weak<World>)>>> = Arc::default();
+        let kept = Arc::clone(&met);
+        let callback: Callback = Arc::new(move |sim| {
+            let world = Arc::downgrade(sim.hosts.world());
+            kept.lock().unwrap().push((Arc::downgrade(&sim.hosts), world));
+            Box::pin(async {})
+        });
+        let hooks = Hooks { on_host: vec![callback], ..Hooks::default() };
+        for seed in 0..40 {
+            play(&generate(seed), &Playing { hooks: hooks.clone(), ..Playing::default() }).unwrap();
+        }
+        let met = met.lock().unwrap();
+        assert!(met.len() >= 40, "each run has a host");
+        for (hosts, world) in met.iter() {
+            assert!(hosts.upgrade().is_none() && world.upgrade().is_none(), "a run is left behind");
+        }
+    }
+}

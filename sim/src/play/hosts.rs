@@ -1,7 +1,7 @@
 //! The hosts of a run: opened, crashed, ended and opened again on one store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moored::agent::AgentDefinition;
 use moored::driver::{Host, HostConfig, HostLimits};
@@ -67,7 +67,8 @@ pub(super) struct Hosts {
     deaths: Mutex<Option<mpsc::UnboundedReceiver<Dies>>>,
     /// Starts of a host that are on their way.
     coming: Watched<usize>,
-    hooks: OnceLock<(Vec<Callback>, Sim)>,
+    /// The embedder's code, and the run as it is handed to it: a run that holds itself, until it is let go.
+    hooks: Mutex<Option<(Vec<Callback>, Sim)>>,
 }
 
 impl Hosts {
@@ -105,19 +106,26 @@ impl Hosts {
             dies,
             deaths: Mutex::new(Some(deaths)),
             coming: Watched::new(0),
-            hooks: OnceLock::new(),
+            hooks: Mutex::default(),
         })
     }
 
     /// From now on the embedder's code runs in every host's process once it is open.
     pub(super) fn hook(&self, callbacks: Vec<Callback>, sim: Sim) {
-        let _ = self.hooks.set((callbacks, sim));
+        *self.hooks.lock().unwrap_or_else(PoisonError::into_inner) = Some((callbacks, sim));
+    }
+
+    /// The run is over: what holds the hosts, and is held by them, goes.
+    pub(super) fn let_go(&self) {
+        let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let processes = std::mem::take(&mut *self.lock());
+        drop((hooks, processes));
     }
 
     fn run_hooks(&self, platform: &SimPlatform) {
-        for (callback, sim) in
-            self.hooks.get().iter().flat_map(|(all, sim)| all.iter().map(move |one| (one, sim)))
-        {
+        let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((callbacks, sim)) = hooks else { return };
+        for callback in callbacks {
             let judged = super::hooks::judged(sim.clone(), callback(sim.clone()));
             platform.spawn_task("callback", Box::pin(judged));
         }

@@ -172,6 +172,13 @@ struct Stage {
     hooks: Hooks,
 }
 
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // However a run ends: one that holds itself is never freed, and a sweep is millions of them.
+        self.hosts.let_go();
+    }
+}
+
 impl Stage {
     fn new(
         kernel: SharedKernel,
