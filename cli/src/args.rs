@@ -82,7 +82,7 @@ pub enum Command {
     Replay(Replay),
     /// The main job: run scenarios under simulation, over seeds, on all cores; print a table and every failure.
     ///
-    /// Without names it sweeps everything: the generator over 10000 seeds, every built-in document over one in a thousand
+    /// Without names it sweeps everything: the generator over 10000 seeds, every built-in document over one in 5000
     /// of them on each kernel, and the kept failures first. Such a full sweep also fails when a coverage mark was never
     /// met; a narrowed one only reports that.
     Sweep(Sweep),

@@ -38,6 +38,7 @@ impl Playable {
             FailedRun::Document(run) => {
                 let document = Document::parse(&run.document.to_string(), "the kept document")?;
                 let run = SimulatedRun {
+                    in_place: false,
                     seed: Some(run.madsim_seed),
                     kernel: run.kernel,
                     tape: Some(run.tape.clone()),
@@ -69,7 +70,7 @@ impl Playable {
         match self {
             Self::Document(document, run) => {
                 let trace = playing.timeline || playing.keep != Keep::Hashes;
-                let run = SimulatedRun { trace, ..run.clone() };
+                let run = SimulatedRun { trace, in_place: playing.in_place, ..run.clone() };
                 Ok(simulate(document, &run)?.1)
             }
             Self::Scenario(scenario) => Ok(moored_sim::play::play(scenario, playing)?),

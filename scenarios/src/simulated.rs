@@ -40,6 +40,8 @@ pub struct SimulatedRun {
     pub tape: Option<Tape>,
     /// Keep the lines of the trace.
     pub trace: bool,
+    /// Make the run on the calling thread ([`RunOptions::in_place`]).
+    pub in_place: bool,
 }
 
 /// Plays `document` in simulation.
@@ -57,7 +59,8 @@ pub fn simulate(document: &Document, run: &SimulatedRun) -> Result<(Played, Run)
         (None, None) => Source::Benign,
     };
     let keep = if run.trace { Keep::Lines } else { Keep::Hashes };
-    let options = RunOptions { source, keep, ..RunOptions::seed(run.kernel, seed) };
+    let in_place = run.in_place;
+    let options = RunOptions { source, keep, in_place, ..RunOptions::seed(run.kernel, seed) };
     let (about, keeps) = (document.clone(), run.trace);
     let (outcome, seen) = seen(options, oracles::all(), keeps, move |kernel, witness| {
         Box::pin(on_stage(about, kernel, witness))

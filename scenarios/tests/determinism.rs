@@ -24,7 +24,7 @@ const PRINT_VARIABLE: &str = "MOORED_PRINT_TRACES";
 const MARK: &str = "traces:";
 
 fn played(name: &str, kernel: KernelKind, seed: u64) -> Played {
-    let run = SimulatedRun { seed: Some(seed), kernel, trace: true, tape: None };
+    let run = SimulatedRun { seed: Some(seed), kernel, trace: true, ..SimulatedRun::default() };
     play_simulated(&document(name), &run).expect("it can be played")
 }
 

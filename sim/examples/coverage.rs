@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use moored::coverage::CoverageMark;
 use moored_sim::generate::{self, Feature, Shape};
-use moored_sim::kernel::RUN_THREAD_NAME;
+use moored_sim::kernel::{RUN_THREAD_NAME, run_thread};
 use moored_sim::marks::WorldMark;
 use moored_sim::play::{Playing, play};
 
@@ -74,7 +74,8 @@ impl Tally {
         let began = Instant::now();
         let scenario = generate::generate_with(seed, shape);
         let generated = Instant::now();
-        let run = play(&scenario, &Playing::default()).expect("the generator knows this build");
+        let run = play(&scenario, &Playing { in_place: true, ..Playing::default() })
+            .expect("the generator knows this build");
         let played = generated.elapsed();
         self.generating += generated - began;
         self.playing += played;
@@ -198,7 +199,9 @@ fn main() {
                 tally.run(seed, &shape);
             }
         };
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| run_thread().spawn_scoped(scope, work).expect("the system gives a thread"))
+            .collect();
         threads.into_iter().map(|thread| thread.join().expect("a thread ends")).collect()
     });
     let mut all = Tally::default();

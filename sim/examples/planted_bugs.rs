@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use moored::planted::PlantedBug;
 use moored_sim::generate::generate;
+use moored_sim::kernel::run_thread;
 use moored_sim::play::{Playing, play};
 use moored_sim::shrink::shrink;
 
@@ -53,13 +54,14 @@ fn main() {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
+            let thread = run_thread().spawn_scoped(scope, || {
                 while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let row = look_for(*bug, seeds_max);
                     println!("{}", line(&row));
                     found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(row);
                 }
             });
+            thread.expect("the system gives a thread");
         }
     });
     let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -72,7 +74,7 @@ fn main() {
 }
 
 fn look_for(bug: PlantedBug, seeds_max: u64) -> Found {
-    let playing = Playing { planted: Some(bug), ..Playing::default() };
+    let playing = Playing { planted: Some(bug), in_place: true, ..Playing::default() };
     let fails = |seed: u64| {
         let scenario = generate(seed);
         let broken = play(&scenario, &playing).is_ok_and(|run| !run.holds());

@@ -26,7 +26,7 @@ pub const REGRESSIONS: &str = "regressions";
 pub const SEEDS_DEFAULT: u64 = 10_000;
 /// In a sweep of everything a document gets one seed where the generator gets so many: a document has one story, and its
 /// seeds differ in their order of events alone.
-pub const DOCUMENT_STRIDE: u64 = 1_000;
+pub const DOCUMENT_STRIDE: u64 = 5_000;
 /// One run in so many is made twice, and must leave the same trace.
 pub const CHECKED_ONE_IN: u64 = 64;
 

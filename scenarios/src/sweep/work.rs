@@ -4,11 +4,13 @@
 //! any number of threads, also where it ends by itself once nothing new is seen.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use moored::platform::Mono;
+use moored_sim::kernel::{caught, run_thread};
 use moored_sim::oracles::Violation;
 use moored_sim::play::{Playing, Run};
 use moored_sim::trace::Keep;
@@ -60,7 +62,7 @@ pub struct Simulator {
 impl Player for Simulator {
     fn play(&self, run: &Playable, playing: &Playing) -> Result<Run, String> {
         let mut how = self.playing.clone();
-        (how.keep, how.timeline) = (playing.keep, playing.timeline);
+        (how.keep, how.timeline, how.in_place) = (playing.keep, playing.timeline, true);
         run.play(&how).map_err(|error| error.to_string())
     }
 }
@@ -85,8 +87,19 @@ pub fn sweep(
         }),
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| work.run(watch));
+        let start = |_| run_thread().spawn_scoped(scope, || work.run(watch));
+        let workers: Vec<_> = (0..threads.max(1)).map_while(|n| start(n).ok()).collect();
+        if workers.is_empty() {
+            // Where the system gives no thread, this one does the work.
+            work.run(watch);
+        }
+        for worker in workers {
+            // A run's panic is that run's outcome; this one is the sweep's own, on a thread whose panics may go unprinted.
+            if let Err(words) =
+                caught(|| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            {
+                panic!("a sweep's own thread panicked: {words}");
+            }
         }
     });
     let line = work.line.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -114,6 +114,8 @@ pub const STEPS_MAX: u64 = 5_000_000;
 pub const VIRTUAL_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 /// Stack of the thread of one run.
 const STACK_BYTES: usize = 512 * 1024;
+/// Stack of a thread that makes many runs, and does more than that.
+const MANY_STACK_BYTES: usize = 2 * 1024 * 1024;
 
 /// How one run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +134,9 @@ pub struct RunOptions {
     pub steps_max: u64,
     /// Its limit on virtual time.
     pub virtual_ms_max: u64,
+    /// Make it on the calling thread, if it is on the tape: a thread's start and end, and the heap that ends with it, are a
+    /// sixth of a short run. Nothing of ours depends on its thread; an embedder's own hash maps might, so it is not stock.
+    pub in_place: bool,
 }
 
 impl RunOptions {
@@ -145,6 +150,7 @@ impl RunOptions {
             keep: Keep::Hashes,
             steps_max: STEPS_MAX,
             virtual_ms_max: VIRTUAL_MS_MAX,
+            in_place: false,
         }
     }
 
@@ -246,6 +252,11 @@ pub enum RunError {
     NoThread(String),
 }
 
+/// A thread to make many runs on, [in place](RunOptions::in_place).
+pub fn run_thread() -> std::thread::Builder {
+    std::thread::Builder::new().name(RUN_THREAD_NAME.to_owned()).stack_size(MANY_STACK_BYTES)
+}
+
 /// Runs `body` in a world of its own, on a thread of its own: what the standard library keeps per thread (the keys of
 /// its hash maps advance with every map) must not carry over from one run to the next.
 pub fn run<T, F>(options: RunOptions, body: F) -> Result<Outcome<T>, RunError>
@@ -255,6 +266,9 @@ where
 {
     if !KernelKind::available().contains(&options.kernel) {
         return Err(RunError::NoSuchKernel(options.kernel));
+    }
+    if options.in_place && options.kernel == KernelKind::Tape {
+        return Ok(run_here(options, body));
     }
     let thread = std::thread::Builder::new()
         .name(RUN_THREAD_NAME.to_owned())
@@ -280,7 +294,7 @@ where
 }
 
 /// Runs a step that may panic, and gives the panic's words.
-pub(crate) fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
+pub fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
         panic
             .downcast_ref::<&str>()

@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_run_that_is_over_is_freed_whole() {
-        let met: Arc<Mutex<Vec<(Weak<Hosts>, Weak<World>)>>> = Arc::default();
+        type Parts = (Weak<Hosts>, Weak<World>);
+        let met: Arc<Mutex<Vec<Parts>>> = Arc::default();
         let kept = Arc::clone(&met);
         let callback: Callback = Arc::new(move |sim| {
             let world = Arc::downgrade(sim.hosts.world());

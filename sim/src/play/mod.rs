@@ -52,6 +52,8 @@ pub struct Playing {
     pub timeline: bool,
     /// The embedder's own code.
     pub hooks: Hooks,
+    /// Make the run on the calling thread ([`RunOptions::in_place`]).
+    pub in_place: bool,
     /// The bug that is planted in the library.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<moored::planted::PlantedBug>,
@@ -103,6 +105,7 @@ pub fn play_with(
         madsim_seed: scenario.options.madsim_seed,
         pick: scenario.options.pick,
         keep: playing.keep,
+        in_place: playing.in_place,
         ..RunOptions::seed(scenario.options.kernel, 0)
     };
     let (scenario, playing) = (Arc::new(scenario.clone()), playing.clone());
