@@ -1,7 +1,7 @@
 //! Facts.
 
 use moored::driver::WatchFrame;
-use moored::ids::{MessageId, SessionId};
+use moored::ids::{Fence, MessageId, SessionId};
 use moored::journal::{ItemBody, Mutation, Resolution, Row, RowKind, TurnState};
 use moored::platform::{Exit, Order, ProcessIdentity, Report};
 use moored::status::StatusFrame;
@@ -56,6 +56,8 @@ pub enum Seen<'a> {
         session: &'a SessionId,
         /// Whether it repeats an earlier call under the same operation id.
         again: bool,
+        /// The fence it expects its session to stand at.
+        expects: Option<Fence>,
     },
     /// A client's call is answered.
     Answered {
