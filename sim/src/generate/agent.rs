@@ -119,6 +119,8 @@ fn cancel(writer: &mut Writer) -> CancelReaction {
     let dice = &mut writer.dice;
     if on.has(Feature::NeverAnswers) && dice.in_16(6) {
         reaction.obey = Obey::Never;
+    } else if on.has(Feature::PressedInGrace) && dice.in_16(12) {
+        reaction.obey = Obey::Never;
     } else if on.has(Feature::DoubleAnswers) && dice.in_16(6) {
         reaction.obey = Obey::Twice;
     }

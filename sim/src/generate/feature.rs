@@ -262,6 +262,10 @@ features! {
     Pct: "pct", 2;
     /// First come, first served.
     Fifo: "fifo", 1;
+
+    // Situations that the rest makes too rarely.
+    /// Stop is pressed again while an agent that does not answer has its grace.
+    PressedInGrace: "pressed_in_grace", 2;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

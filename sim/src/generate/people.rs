@@ -1,6 +1,7 @@
 //! What persons and their clients do.
 
 use moored::journal::SendMode;
+use moored::limits::STOP_GRACE_MS;
 
 use super::Shape;
 use super::dice::{Dice, Stream};
@@ -161,6 +162,15 @@ impl Planner<'_> {
                     self.stop(when);
                 }
             }
+            if on.has(Feature::PressedInGrace) && most > 1 {
+                let press = |act| Act::Stop { session: 0, turn: act };
+                let first = Trigger::after(Kind::PromptRead, 1);
+                let again = Trigger::after(Kind::CancelWritten, 1);
+                let later = Delay::Us(self.dice.between(200_000, STOP_GRACE_MS * 1_000));
+                let when = when::behind(&mut self.dice, first, 1_000_000);
+                self.actions.push(Action { when, act: press(NamedTurn::None) });
+                self.actions.push(Action { when: again.then(later), act: press(NamedTurn::None) });
+            }
         }
         if on.has(Feature::Closes) {
             let moments = if self.dice.in_16(8) { STOP } else { STOP_AGAIN };
@@ -203,6 +213,13 @@ impl Planner<'_> {
             let option = self.dice.in_16(12).then(|| self.dice.below(4));
             let option = option.and_then(|n| usize::try_from(n).ok());
             self.push(when, Act::Answer { session, option });
+            let stops = self.on.has(Feature::Stops) && self.shape.stops_max > 0;
+            if let (Some(answer), true) = (self.actions.last(), stops && self.dice.in_16(3)) {
+                // Somebody presses while the answer is on its way to the disk.
+                let when = when::behind(&mut self.dice, answer.when, 4_000);
+                self.actions
+                    .push(Action { when, act: Act::Stop { session, turn: NamedTurn::None } });
+            }
         }
     }
 
@@ -223,6 +240,14 @@ impl Planner<'_> {
                     ]),
                 };
                 self.push(when, Act::Again { call, changed });
+            }
+            if on.has(Feature::Stops) && self.dice.in_16(8) {
+                // The call behind the first message is often a Stop: it reaches the next prompt, or nothing.
+                let read = Trigger::after(Kind::PromptRead, 2);
+                let when = when::behind(&mut self.dice, read, 1_000_000);
+                let call = usize::try_from(self.dice.between(1, 2)).unwrap_or(1);
+                self.actions
+                    .push(Action { when, act: Act::Again { call, changed: Changed::Nothing } });
             }
         }
         for (feature, text) in

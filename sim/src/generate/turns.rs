@@ -31,6 +31,7 @@ enum Beat {
     OddRequest,
     OddUpdate,
     Permission,
+    Previous,
     Say,
     SplitSay,
     Stderr,
@@ -57,6 +58,7 @@ const BEATS: &[Lot<Beat>] = &[
     (Some(Feature::ClosesStdout), 3, Beat::CloseStdout),
     (Some(Feature::ClosesStdin), 3, Beat::CloseStdin),
     (Some(Feature::Freezes), 3, Beat::Freeze),
+    (Some(Feature::DoubleAnswers), 4, Beat::Previous),
 ];
 
 /// How a turn ends.
@@ -174,6 +176,9 @@ impl Writer {
             Beat::Think => steps.push(steps::think("let me see ")),
             Beat::Tool => self.tool(message, steps),
             Beat::Permission => self.permission(message, steps),
+            Beat::Previous => {
+                steps.push(Step::Reply(Reply { to: To::PreviousTurn, ..Reply::default() }));
+            }
             Beat::Fall => {
                 if self.on.has(Feature::Forks) && self.dice.in_16(8) {
                     steps.push(steps::fork(&mut self.dice, self.on));

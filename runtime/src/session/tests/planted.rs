@@ -150,21 +150,6 @@ fn a_start_that_is_hasty_or_forgetful_shows() {
 }
 
 #[test]
-fn facts_of_an_earlier_child_end_the_present_one() {
-    let swept = told(PlantedBug::TakeOldFacts, |begin| {
-        let mut rig = begin.ready();
-        rig.exits(Exit::Code(0));
-        rig.send("m2", "two");
-        let orders = rig.orders.len();
-        let report = Report::Exited { exit: Exit::Code(0) };
-        rig.session.handle_report(rig.now, &Generation::from("g1"), report);
-        rig.settle();
-        rig.orders.len() - orders
-    });
-    assert_eq!(swept, [0, 1]);
-}
-
-#[test]
 fn contact_that_is_lost_is_misread() {
     let states = told(PlantedBug::StdoutEndReadsAsBreak, |begin| {
         let mut rig = begin.working();
