@@ -266,6 +266,10 @@ features! {
     // Situations that the rest makes too rarely.
     /// Stop is pressed again while an agent that does not answer has its grace.
     PressedInGrace: "pressed_in_grace", 2;
+    /// Stop is pressed while an agent that fell is not settled: what it started holds its stdout.
+    PressedBehindFall: "pressed_behind_fall", 1;
+    /// A Stop is asked again under its operation id when the next message is with the agent.
+    StopAskedAgain: "stop_asked_again", 2;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

@@ -139,6 +139,12 @@ impl Writer {
     fn turn(&mut self, message: u32) -> Vec<Step> {
         self.open = None;
         let mut steps = Vec::new();
+        if self.on.has(Feature::PressedBehindFall) && message == 1 {
+            steps.push(steps::delay(self.dice.magnitude(1, 2_000)));
+            steps.push(steps::fork_that_holds_stdout());
+            steps.push(steps::fall(&mut self.dice, self.on));
+            return steps;
+        }
         let beats = self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]);
         let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
             true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
