@@ -241,7 +241,7 @@ impl Planner<'_> {
             let option = option.and_then(|n| usize::try_from(n).ok());
             self.push(when, Act::Answer { session, option });
             let stops = self.on.has(Feature::Stops) && self.shape.stops_max > 0;
-            if let (Some(answer), true) = (self.actions.last(), stops && self.dice.in_16(6)) {
+            if let (Some(answer), true) = (self.actions.last(), stops && self.dice.in_16(9)) {
                 // Somebody presses while the answer is on its way to the disk.
                 let when = when::behind(&mut self.dice, answer.when, 4_000);
                 self.actions
@@ -262,6 +262,7 @@ impl Planner<'_> {
                         Changed::Call,
                         Changed::Call,
                         Changed::Digest,
+                        Changed::Fence,
                         Changed::Fence,
                         Changed::Time,
                     ]),

@@ -105,7 +105,7 @@ mod tests {
 
     /// A turn that ended at 20 ms.
     fn story() -> Story {
-        let ended = turn(1, TurnState::Completed, Some(Outcome::Completion));
+        let ended = turn(1, TurnState::Completed, Some(Outcome::Success));
         Story::of(LateTextJoinsItsTurn::default())
             .stored(1, [turn(1, TurnState::Running, None), ended])
     }
