@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::rig::{AGENT_SESSION, Rig};
 use crate::host::PermissionAnswer;
-use crate::ids::{Fence, Generation};
+use crate::ids::Fence;
 use crate::journal::{
     ItemBody, Outcome, Resolution, SendMode, SubmissionState, ToolStatus, TurnState,
 };
 use crate::planted::PlantedBug;
-use crate::platform::{Exit, Report, Signal};
+use crate::platform::{Exit, Signal};
 use crate::session::record::Claim;
 use crate::session::{Answer, Policy, Session};
 use crate::status::Status;
