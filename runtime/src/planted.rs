@@ -44,7 +44,6 @@ bugs! {
     RowsFromReplay, "7.2.5", "rows-from-replay", "what an agent repeats while it loads a session becomes rows again";
 
     // Losing contact, and leaving.
-    TakeOldFacts, "1.1.1", "take-old-facts", "facts of an earlier child are taken for the present one's";
     StdoutEndReadsAsBreak, "1.5.1", "stdout-end-reads-as-break", "the end of stdout alone breaks the connection";
     BreakReadsAsDeath, "1.5.2", "break-reads-as-death", "a broken connection ends the turn as if the exit were proven";
     StuckWorking, "2.7", "stuck-working", "a turn that its child's death cut is never ended";

@@ -9,7 +9,6 @@ use crate::failure::FailureFact;
 use crate::ids::{AgentSessionId, Fence, Generation, ItemKey, MessageId, SpawnToken};
 use crate::journal::{EndedAnswer, StopReason};
 use crate::limits::STDERR_TAIL_CHARS_MAX;
-use crate::planted::PlantedBug;
 use crate::platform::{ChildIdentity, Exit, Moment, Mono, Survivor};
 use crate::status::{ChildPhase, ChildRef};
 use crate::wire;
@@ -323,7 +322,6 @@ const LAST_WORDS_LINES_MAX: usize = 10;
 impl Session {
     /// The child of `generation`, if it is the one on record: a report about any other has no effect (rule 1.1.1).
     pub(super) fn child_of(&mut self, generation: &Generation) -> Option<&mut Child> {
-        let takes_any = self.plants(PlantedBug::TakeOldFacts);
-        self.child.as_mut().filter(|c| takes_any || c.generation == *generation)
+        self.child.as_mut().filter(|c| c.generation == *generation)
     }
 }

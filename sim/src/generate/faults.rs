@@ -4,7 +4,7 @@ use super::Shape;
 use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use super::when;
-use crate::scenario::{Action, Fault, PlannedFault};
+use crate::scenario::{Act, Action, Fault, PlannedFault};
 
 const URN: &[Feature] = &[
     Feature::AgentKilled,
@@ -48,7 +48,11 @@ pub(super) fn faults(
             break;
         }
         let kind = dice.pick(&kinds);
-        let mut when = when::at(&mut dice, when::ANY);
+        let moments = match CRASHES.contains(&kind) && dice.in_16(8) {
+            true => when::WITH_MESSAGES,
+            false => when::ANY,
+        };
+        let mut when = when::at(&mut dice, moments);
         if on.has(Feature::Together) && dice.in_16(5) {
             let others = actions.iter().map(|a| a.when).chain(faults.iter().map(|f| f.when));
             let others: Vec<_> = others.collect();
@@ -71,6 +75,12 @@ pub(super) fn faults(
             } else {
                 further[index].when = when::together(&mut dice, when);
             }
+        } else if kind == Feature::StoreRefuses
+            && dice.in_16(6)
+            && let Some(stop) = actions.iter_mut().find(|a| matches!(a.act, Act::Stop { .. }))
+        {
+            // Somebody presses while it refuses.
+            stop.when = when::behind(&mut dice, when, 400_000);
         }
         faults.push(PlannedFault { when, fault: fault(&mut dice, kind) });
         crashes += u32::from(CRASHES.contains(&kind));

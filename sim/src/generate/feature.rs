@@ -91,7 +91,7 @@ features! {
     /// Answers that do not parse.
     BadAnswers: "bad_answers", 3;
     /// Answers that come twice.
-    DoubleAnswers: "double_answers", 3;
+    DoubleAnswers: "double_answers", 4;
     /// Answers whose id comes back in another form.
     OddIds: "odd_ids", 2;
     /// `cancelled` though nobody asked.
@@ -262,6 +262,14 @@ features! {
     Pct: "pct", 2;
     /// First come, first served.
     Fifo: "fifo", 1;
+
+    // Situations that the rest makes too rarely.
+    /// Stop is pressed again while an agent that does not answer has its grace.
+    PressedInGrace: "pressed_in_grace", 2;
+    /// Stop is pressed while an agent that fell is not settled: what it started holds its stdout.
+    PressedBehindFall: "pressed_behind_fall", 2;
+    /// A Stop is asked again under its operation id when the next message is with the agent.
+    StopAskedAgain: "stop_asked_again", 3;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

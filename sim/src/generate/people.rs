@@ -1,6 +1,7 @@
 //! What persons and their clients do.
 
 use moored::journal::SendMode;
+use moored::limits::STOP_GRACE_MS;
 
 use super::Shape;
 use super::dice::{Dice, Stream};
@@ -95,8 +96,9 @@ struct Planner<'a> {
 pub(super) fn plan(seed: u64, on: Features, options: &Options, shape: &Shape) -> Plan {
     let dice = Dice::new(seed, Stream::People);
     let mut planner = Planner { dice, on, options, shape, actions: Vec::new() };
-    let messages = planner.messages();
+    let mut messages = planner.messages();
     planner.stops();
+    planner.situations(&mut messages);
     planner.answers();
     planner.oddities(messages);
     let mut actions = planner.actions;
@@ -169,6 +171,41 @@ impl Planner<'_> {
         }
     }
 
+    /// What the urns make too rarely.
+    fn situations(&mut self, messages: &mut u32) {
+        let (on, most) = (self.on, self.shape.stops_max);
+        if !on.has(Feature::Stops) || most < 2 {
+            return;
+        }
+        let stop = || Act::Stop { session: 0, turn: NamedTurn::None };
+        let read = |nth| Trigger::after(Kind::PromptRead, nth);
+        if on.has(Feature::PressedInGrace) {
+            let later = Delay::Us(self.dice.between(200_000, STOP_GRACE_MS * 1_000));
+            let when = when::behind(&mut self.dice, read(1), 1_000_000);
+            self.actions.push(Action { when, act: stop() });
+            let when = Trigger::after(Kind::CancelWritten, 1).then(later);
+            self.actions.push(Action { when, act: stop() });
+        }
+        if on.has(Feature::PressedBehindFall) {
+            let gone = Trigger::after(Kind::ProcessEnded, 1);
+            let when = gone.then(Delay::Us(self.dice.magnitude(2_000, 400_000)));
+            self.actions.push(Action { when, act: stop() });
+        }
+        if on.has(Feature::StopAskedAgain) && *messages < self.shape.sends_max {
+            let when = when::behind(&mut self.dice, read(1), 1_000_000);
+            self.actions.push(Action { when, act: stop() });
+            *messages += 1;
+            let reads = Delay::Us(self.dice.between(1_000_000, 10_000_000));
+            let when = Trigger::after(Kind::TurnEnded, 1).then(reads);
+            let (message, text, mode) = (*messages, "go on".to_owned(), SendMode::AfterTurn);
+            self.actions.push(Action { when, act: Act::Send { session: 0, message, text, mode } });
+            // The Stop is often the call behind the first message.
+            let call = if self.dice.in_16(12) { 1 } else { 2 };
+            let when = when::behind(&mut self.dice, read(2), 1_000_000);
+            self.actions.push(Action { when, act: Act::Again { call, changed: Changed::Nothing } });
+        }
+    }
+
     fn stop(&mut self, mut when: Trigger) {
         let runs =
             matches!(when.event, Some(Kind::PromptRead | Kind::TurnStarted | Kind::AgentUpdated));
@@ -203,6 +240,13 @@ impl Planner<'_> {
             let option = self.dice.in_16(12).then(|| self.dice.below(4));
             let option = option.and_then(|n| usize::try_from(n).ok());
             self.push(when, Act::Answer { session, option });
+            let stops = self.on.has(Feature::Stops) && self.shape.stops_max > 0;
+            if let (Some(answer), true) = (self.actions.last(), stops && self.dice.in_16(9)) {
+                // Somebody presses while the answer is on its way to the disk.
+                let when = when::behind(&mut self.dice, answer.when, 4_000);
+                self.actions
+                    .push(Action { when, act: Act::Stop { session, turn: NamedTurn::None } });
+            }
         }
     }
 
@@ -218,6 +262,7 @@ impl Planner<'_> {
                         Changed::Call,
                         Changed::Call,
                         Changed::Digest,
+                        Changed::Fence,
                         Changed::Fence,
                         Changed::Time,
                     ]),

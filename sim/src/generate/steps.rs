@@ -115,6 +115,12 @@ pub(super) fn fall(dice: &mut Dice, on: Features) -> Step {
     Step::Exit(Exit { code: dice.pick(&[0, 0, 1, 1, 137]) })
 }
 
+/// It starts a process that holds its stdout, and resists.
+pub(super) fn fork_that_holds_stdout() -> Step {
+    use moored_fake_agents::Group;
+    Step::Fork(Fork { group: Group::Same, lives_ms: None, holds_stdout: true, ignores_term: true })
+}
+
 /// It starts a process.
 pub(super) fn fork(dice: &mut Dice, on: Features) -> Step {
     use moored_fake_agents::Group;

@@ -31,6 +31,7 @@ enum Beat {
     OddRequest,
     OddUpdate,
     Permission,
+    Previous,
     Say,
     SplitSay,
     Stderr,
@@ -57,6 +58,7 @@ const BEATS: &[Lot<Beat>] = &[
     (Some(Feature::ClosesStdout), 3, Beat::CloseStdout),
     (Some(Feature::ClosesStdin), 3, Beat::CloseStdin),
     (Some(Feature::Freezes), 3, Beat::Freeze),
+    (Some(Feature::DoubleAnswers), 4, Beat::Previous),
 ];
 
 /// How a turn ends.
@@ -137,6 +139,12 @@ impl Writer {
     fn turn(&mut self, message: u32) -> Vec<Step> {
         self.open = None;
         let mut steps = Vec::new();
+        if self.on.has(Feature::PressedBehindFall) && message == 1 {
+            steps.push(steps::delay(self.dice.magnitude(1, 2_000)));
+            steps.push(steps::fork_that_holds_stdout());
+            steps.push(steps::fall(&mut self.dice, self.on));
+            return steps;
+        }
         let beats = self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]);
         let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
             true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
@@ -174,6 +182,9 @@ impl Writer {
             Beat::Think => steps.push(steps::think("let me see ")),
             Beat::Tool => self.tool(message, steps),
             Beat::Permission => self.permission(message, steps),
+            Beat::Previous => {
+                steps.push(Step::Reply(Reply { to: To::PreviousTurn, ..Reply::default() }));
+            }
             Beat::Fall => {
                 if self.on.has(Feature::Forks) && self.dice.in_16(8) {
                     steps.push(steps::fork(&mut self.dice, self.on));

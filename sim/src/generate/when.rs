@@ -39,6 +39,14 @@ pub(super) const ANY: &[Moment] = &[
     (Kind::UnitSubmitted, 14, 5),
 ];
 
+/// When a host falls over messages: one is on the wire, and perhaps more are queued.
+pub(super) const WITH_MESSAGES: &[Moment] = &[
+    (Kind::PromptWritten, 3, 6),
+    (Kind::PromptRead, 3, 6),
+    (Kind::CallAnswered, 3, 6),
+    (Kind::CallMade, 3, 2),
+];
+
 /// Windows that may open with an event.
 const fn edges(kind: EventKind) -> &'static [Edge] {
     match kind {
@@ -92,13 +100,22 @@ const fn effect(kind: EventKind) -> EventKind {
 
 /// At the same moment, or right behind it.
 pub(super) fn together(dice: &mut Dice, other: Trigger) -> Trigger {
-    let later = |us: u64| if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) };
     match dice.below(5) {
         0 => other,
         1 => Trigger { event: other.event.map(effect), then: Delay::None, ..other },
-        2 => other.then(later(dice.between(1, 4_000))),
-        _ => other.then(later(dice.magnitude(1_000, 400_000))),
+        2 => together_at(other, dice.between(1, 4_000)),
+        _ => together_at(other, dice.magnitude(1_000, 400_000)),
     }
+}
+
+/// Right behind it, or within a while.
+pub(super) fn behind(dice: &mut Dice, other: Trigger, most_us: u64) -> Trigger {
+    let us = if dice.in_16(4) { 0 } else { dice.magnitude(100, most_us) };
+    together_at(other, us)
+}
+
+fn together_at(other: Trigger, us: u64) -> Trigger {
+    other.then(if us == 0 { other.then } else { Delay::Us(other.then.as_us() + us) })
 }
 
 /// With the submission of a unit; gives when that unit is answered.

@@ -1,4 +1,4 @@
-//! A cancelled agent has its time to answer before its stdin is closed.
+//! A cancelled agent has its time to answer before its stdin is closed, and no more than that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,24 +7,51 @@ use moored::limits::STOP_GRACE_MS;
 use moored::platform::Mono;
 use moored::store::Refusal;
 
+use super::rows;
 use super::{Oracle, Verdict};
-use crate::scenario::Act;
+use crate::scenario::{Act, Fault};
 use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
 
+/// What a timer may be late by, and the store.
+const LATE_MS: u64 = 100;
+
 /// After `session/cancel` its turn has 4 000 ms to end, unless somebody presses again, the store is lost, or the agent
-/// itself breaks the connection.
+/// itself breaks the connection. Whoever presses again does not lengthen them.
 #[derive(Default)]
 pub(super) struct CancelHasItsGrace {
     /// Prompts that are not answered.
     prompts: BTreeMap<ChildNo, String>,
     cancelled: BTreeMap<ChildNo, Mono>,
+    /// Since when each agent is being stopped: its prompt was cancelled, and a Stop of its turn is stored.
+    stopping: BTreeMap<ChildNo, Stopping>,
+    fences: rows::Fences,
+    /// The machine slept, and no timer ran.
+    slept: bool,
     /// Hosts that lost their store.
     lost: BTreeSet<HostNo>,
     /// Agents that closed a stream of their own.
     broken: BTreeSet<ChildNo>,
 }
 
+#[derive(Default)]
+struct Stopping {
+    cancelled: Option<Mono>,
+    stored: Option<Mono>,
+}
+
 impl CancelHasItsGrace {
+    fn outlasts(&self, child: ChildNo, now: Mono) -> Verdict {
+        let stopping = self.stopping.get(&child).filter(|_| !self.slept);
+        let since = stopping.and_then(|s| Some(s.cancelled?.max(s.stored?)));
+        let had_ms = since.map_or(0, |since| now.0.saturating_sub(since.0) / 1_000);
+        if had_ms > STOP_GRACE_MS + LATE_MS {
+            return Err(format!(
+                "the stdin of child {child} is closed {had_ms} ms after its turn was stopped"
+            ));
+        }
+        Ok(())
+    }
+
     /// Whoever presses again takes the grace away.
     fn pressed(&mut self, session: &SessionId, facts: &Facts) {
         self.cancelled.retain(|child, _| facts.children[*child].session != *session);
@@ -37,7 +64,7 @@ impl Oracle for CancelHasItsGrace {
     }
 
     fn rule(&self) -> &'static str {
-        "3.5.2, 1.8.1, 1.9.1"
+        "3.5.2, 1.8.1, 1.8.2, 1.9.1"
     }
 
     fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
@@ -46,9 +73,11 @@ impl Oracle for CancelHasItsGrace {
                 (Some("session/prompt"), Some(id)) => {
                     self.prompts.insert(*child, id.to_owned());
                     self.cancelled.remove(child);
+                    self.stopping.remove(child);
                 }
                 (Some("session/cancel"), _) => {
                     self.cancelled.insert(*child, now);
+                    self.stopping.entry(*child).or_default().cancelled.get_or_insert(now);
                 }
                 _ => {}
             },
@@ -62,6 +91,17 @@ impl Oracle for CancelHasItsGrace {
             Seen::AgentClosed { child, .. } => {
                 self.broken.insert(*child);
             }
+            Seen::Stored { unit, .. } => {
+                for row in &unit.rows {
+                    self.fences.learn(&unit.session, row, facts);
+                    if rows::stop(row).is_some_and(|stop| stop.turn.is_some())
+                        && let Some(child) = self.fences.child(&unit.session, row.fence)
+                    {
+                        self.stopping.entry(child).or_default().stored.get_or_insert(now);
+                    }
+                }
+            }
+            Seen::Struck { fault: Fault::Suspend { .. }, .. } => self.slept = true,
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
                 self.pressed(session, facts);
             }
@@ -76,6 +116,9 @@ impl Oracle for CancelHasItsGrace {
                     || of.lost
                     || self.lost.contains(&of.host)
                     || self.broken.contains(child);
+                if !broken {
+                    self.outlasts(*child, now)?;
+                }
                 let Some(at) = self.cancelled.get(child).filter(|_| !broken) else { return Ok(()) };
                 let had_us = now.0.saturating_sub(at.0);
                 if self.prompts.contains_key(child) && had_us < STOP_GRACE_MS * 1_000 {
@@ -93,7 +136,9 @@ impl Oracle for CancelHasItsGrace {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kit::{Story, root};
+    use moored::journal::StopReason;
+
+    use super::super::kit::{Story, root, started};
     use super::*;
     use crate::scenario::NamedTurn;
 
@@ -108,6 +153,24 @@ mod tests {
         let stop = Act::Stop { session: 0, turn: NamedTurn::None };
         cancelled().called(&stop).at_ms(20).stdin_closed(0).holds();
         cancelled().dies(&root(0)).at_ms(20).stdin_closed(0).holds();
+    }
+
+    #[test]
+    fn a_second_press_does_not_begin_it_anew() {
+        let stop = || [super::super::kit::stop(StopReason::UserStop, Some("t1"))];
+        let stopped = || {
+            let story = Story::of(CancelHasItsGrace::default()).spawned(0);
+            let story = story.stored(1, [started(0)]).prompts(0, 1).at_ms(10);
+            story.stored(1, stop()).at_ms(20).cancels(0)
+        };
+        stopped().at_ms(3_000).stored(1, stop()).at_ms(4_020).stdin_closed(0).holds();
+        let slept =
+            stopped().see(&Seen::Struck { fault: &Fault::Suspend { ms: 9_000 }, hit: true });
+        slept.at_ms(9_000).stdin_closed(0).holds();
+        // What a steer cancelled is no Stop.
+        cancelled().at_ms(9_000).stdin_closed(0).holds();
+        let anew = stopped().at_ms(3_000).stored(1, stop()).at_ms(4_121).stdin_closed(0);
+        anew.breaks("closed 4101 ms after its turn was stopped");
     }
 
     #[test]

@@ -276,7 +276,8 @@ impl Story {
         let call = self.calls;
         self.calls += 1;
         let session = session();
-        self.see(&Seen::Called { call, host: 0, act, session: &session, again: false })
+        let (again, expects) = (false, None);
+        self.see(&Seen::Called { call, host: 0, act, session: &session, again, expects })
     }
 
     pub(super) fn answered(self, call: usize, message: Option<&MessageId>) -> Self {

@@ -3,19 +3,24 @@
 //! Each is a small file that names its rule. It sees every fact the moment it happens, and the whole at rest. It knows
 //! nothing of the library's inside: rows, frames, signals, processes, feeds.
 
+mod accepted;
 mod acknowledged;
 mod at_most_once;
 mod bounded;
 mod cancel_grace;
 mod cancel_once;
 mod cancellation;
+mod cards;
+mod contact;
 mod converge;
 mod eof_before_force;
 mod fail_closed;
+mod handles;
 mod handshake;
 mod journal_whole;
 #[cfg(test)]
 mod kit;
+mod late_text;
 mod nothing_left;
 mod one_error_row;
 mod one_live_child;
@@ -28,7 +33,10 @@ mod reattach;
 mod replies;
 mod rows;
 mod sends_settle;
+mod stale_calls;
 mod stale_facts;
+mod stop_once;
+mod stop_unsaved;
 mod stopping;
 mod stopping_agent;
 mod turns_end;
@@ -147,5 +155,13 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<one_error_row::OneErrorRow>::default(),
         Box::<permission_options::AnsweredPermissions>::default(),
         Box::<handshake::HandshakeInOrder>::default(),
+        Box::<stop_unsaved::StopNeedsNoStore>::default(),
+        Box::<stop_once::StopsOnce>::default(),
+        Box::<stale_calls::StaleCallIsRefused>::default(),
+        Box::<late_text::LateTextJoinsItsTurn>::default(),
+        Box::<handles::HandleIsRecorded>::default(),
+        Box::<contact::StdoutEndIsNoLoss>::default(),
+        Box::<cards::NoCardUnderAStop>::default(),
+        Box::<accepted::AcceptedIsHeard>::default(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use moored::ids::{Generation, SessionId};
+use moored::ids::{Fence, Generation, SessionId};
 use moored::journal::{
     ChildRow, DispatchRow, ItemBody, ItemRow, Mark, Mutation, Row, RowKind, StopEvent, TurnBody,
     TurnState,
@@ -101,6 +101,26 @@ impl Generations {
     /// The child of that generation, if its start is recorded.
     pub(super) fn child(&self, generation: &Generation) -> Option<ChildNo> {
         self.0.get(generation).copied()
+    }
+}
+
+/// Which child runs under a fence, from the rows that record starts.
+#[derive(Default)]
+pub(super) struct Fences(BTreeMap<SessionId, BTreeMap<Fence, ChildNo>>);
+
+impl Fences {
+    /// Learns from a row.
+    pub(super) fn learn(&mut self, session: &SessionId, row: &Row, facts: &Facts) {
+        if let Some(ChildRow::Started { identity, .. }) = child(row)
+            && let Some(no) = facts.child_of(&identity.root)
+        {
+            of(&mut self.0, session).insert(row.fence, no);
+        }
+    }
+
+    /// The child of that fence, if its start is recorded.
+    pub(super) fn child(&self, session: &SessionId, fence: Fence) -> Option<ChildNo> {
+        self.0.get(session)?.get(&fence).copied()
     }
 }
 

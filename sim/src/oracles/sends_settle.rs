@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use moored::failure::FailureCode;
 use moored::ids::{MessageId, SessionId};
-use moored::journal::{DispatchState, Fold, RowKind, Touched};
+use moored::journal::{DispatchRow, DispatchState, Fold, RowKind, Touched};
 use moored::platform::Mono;
 
 use super::rows;
@@ -24,13 +25,25 @@ struct Sent {
     withdrawn: bool,
 }
 
+/// What a later host can say of a message: one on the wire is unknown, one that never was is rejected for the restart
+/// (rule 6.11.1).
+fn is_known_to_another(was: Option<DispatchState>, now: &DispatchRow) -> bool {
+    match (was, now.state) {
+        (Some(DispatchState::HandedOver), new) => new == DispatchState::Unknown,
+        (None, DispatchState::Rejected) => {
+            now.fact.as_ref().is_some_and(|fact| fact.code == FailureCode::HostRestarted)
+        }
+        _ => true,
+    }
+}
+
 impl Oracle for SendsSettleOnce {
     fn name(&self) -> &'static str {
         "sends-settle-once"
     }
 
     fn rule(&self) -> &'static str {
-        "5.1.3, 5.2.1, 5.8.1, 3.1.1, 2.3.1"
+        "5.1.3, 5.2.1, 5.8.1, 3.1.1, 2.3.1, 6.11.1"
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, _facts: &Facts) -> Verdict {
@@ -64,6 +77,12 @@ impl Oracle for SendsSettleOnce {
                     let took = sent.host;
                     return Err(format!(
                         "host {host} hands over {message} of {session}, which host {took} took and left unsent"
+                    ));
+                }
+                if sent.host != *host && !is_known_to_another(sent.state, dispatch) {
+                    let took = sent.host;
+                    return Err(format!(
+                        "host {host} makes {message} of {session} {new:?}, and only host {took}, which took it, could tell"
                     ));
                 }
                 if new == DispatchState::HandedOver && sent.withdrawn {
@@ -158,6 +177,23 @@ mod tests {
         stopped.stored(1, handed_over()).breaks("a Stop withdrew it");
         let overtaken = sent().stored(1, handed_over());
         overtaken.stored(1, [stop(StopReason::UserStop, None)]).holds();
+    }
+
+    #[test]
+    fn a_later_host_knows_no_more_of_a_message_than_that_its_host_is_gone() {
+        let by_another =
+            |state| move |story: Story| story.stored_by(1, 1, [dispatch(1, state)], None);
+        let sent = || Story::of(SendsSettleOnce::default()).stored(1, [submission(1)]);
+        by_another(DispatchState::Unknown)(story()).holds();
+        let RowKind::Dispatch(mut row) = dispatch(1, DispatchState::Rejected) else {
+            panic!("it is a dispatch");
+        };
+        row.fact = Some(moored::failure::FailureFact::new(FailureCode::HostRestarted));
+        sent().stored_by(1, 1, [RowKind::Dispatch(row)], None).holds();
+        let words = "only host 0, which took it, could tell";
+        by_another(DispatchState::Rejected)(sent()).breaks(words);
+        by_another(DispatchState::Rejected)(story()).breaks(words);
+        by_another(DispatchState::Accepted)(story()).breaks(words);
     }
 
     #[test]

@@ -148,7 +148,9 @@ impl People {
         };
         let Made { act, session, context, asked } = made;
         let (host, no) = (&current.host, current.no);
-        self.witness.see(&Seen::Called { call, host: no, act: &act, session: &session, again });
+        let expects = context.expected_fence;
+        let called = Seen::Called { call, host: no, act: &act, session: &session, again, expects };
+        self.witness.see(&called);
         self.waiting.update(|waiting| *waiting += 1);
         let message = match &asked {
             Asked::Send(send) => Some(send.message_id.clone()),

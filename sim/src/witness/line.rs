@@ -100,6 +100,40 @@ impl<'a> Line<'a> {
         self.id.is_some() && matches!(self.shape, Shape::Call(_))
     }
 
+    /// The session that a request of the host's is about.
+    pub fn session(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Call {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            session_id: String,
+        }
+        serde_json::from_slice::<Call>(self.bytes).ok().map(|call| call.params.session_id)
+    }
+
+    /// The tool call that a question of the agent's is about.
+    pub fn tool_call(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Question {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            tool_call: Tool,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Tool {
+            tool_call_id: String,
+        }
+        let question = serde_json::from_slice::<Question>(self.bytes).ok()?;
+        Some(question.params.tool_call.tool_call_id)
+    }
+
     /// The text of the first block of a prompt.
     pub fn prompt_text(&self) -> Option<String> {
         #[derive(Deserialize)]
@@ -132,6 +166,11 @@ mod tests {
             (Some("session/prompt"), Some("3"), true)
         );
         assert_eq!(line.prompt_text().as_deref(), Some("m1: hi"));
+        let about =
+            Line::read(br#"{"id":3,"params":{"sessionId":"one","toolCall":{"toolCallId":"t1"}}}"#);
+        assert_eq!(about.session().as_deref(), Some("one"));
+        assert_eq!(about.tool_call().as_deref(), Some("t1"));
+        assert_eq!((line.session(), line.tool_call()), (None, None));
         assert_eq!(Line::read(br#"{"id":"a","result":{}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(br#"{"id":"a","error":{"code":1}}"#).shape, Shape::Answer);
         assert_eq!(Line::read(br#"{"id":"a","result":null}"#).shape, Shape::Answer);

@@ -117,7 +117,7 @@ impl Witness {
             if state.keeps && state.entries.len() < ENTRIES_KEPT_MAX {
                 state.entries.extend(state.facts.entry(now, seen));
             }
-            for kind in seen.kinds() {
+            for kind in seen.kinds(&state.facts) {
                 let count = state.counts.entry(kind).or_default();
                 *count += 1;
                 let nth = *count;

@@ -1,7 +1,7 @@
 //! Facts.
 
 use moored::driver::WatchFrame;
-use moored::ids::{MessageId, SessionId};
+use moored::ids::{Fence, MessageId, SessionId};
 use moored::journal::{ItemBody, Mutation, Resolution, Row, RowKind, TurnState};
 use moored::platform::{Exit, Order, ProcessIdentity, Report};
 use moored::status::StatusFrame;
@@ -56,6 +56,8 @@ pub enum Seen<'a> {
         session: &'a SessionId,
         /// Whether it repeats an earlier call under the same operation id.
         again: bool,
+        /// The fence it expects its session to stand at.
+        expects: Option<Fence>,
     },
     /// A client's call is answered.
     Answered {
@@ -230,7 +232,7 @@ pub enum Seen<'a> {
 
 impl Seen<'_> {
     /// What triggers may hang on in it.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = EventKind> {
+    pub(super) fn kinds(&self, facts: &Facts) -> impl Iterator<Item = EventKind> {
         use EventKind as Kind;
         let mut rows = Vec::new();
         let one = match self {
@@ -264,6 +266,9 @@ impl Seen<'_> {
             },
             Self::StdinClosed { .. } => Some(Kind::StdinClosed),
             Self::ProcessStarted { root: true, .. } => Some(Kind::ProcessStarted),
+            Self::ProcessEnded { identity, .. } if facts.is_root(identity) => {
+                Some(Kind::ProcessEnded)
+            }
             Self::SignalSent { fault: false, .. } => Some(Kind::SignalSent),
             Self::Submitted { .. } => Some(Kind::UnitSubmitted),
             Self::Stored { unit, .. } => {
@@ -327,5 +332,38 @@ fn row_kinds(row: &Row, kinds: &mut Vec<EventKind>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What triggers hang on once these have happened, in order.
+    fn kinds_of(seen: &[Seen<'_>]) -> Vec<EventKind> {
+        let mut facts = Facts::default();
+        let of = |seen: &Seen<'_>| {
+            facts.learn(seen);
+            seen.kinds(&facts).collect::<Vec<_>>()
+        };
+        seen.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_of_a_childs_root_set_things_off_and_no_other_process_does() {
+        let session = SessionId::from("s1");
+        let (root, other) =
+            (ProcessIdentity { pid: 1, start: 1 }, ProcessIdentity { pid: 2, start: 1 });
+        let (token, exit) = (Some("token"), Exit::Code(0));
+        let started =
+            |identity, root| Seen::ProcessStarted { identity, name: "agent", token, root };
+        let seen = [
+            Seen::Spawning { child: 0, host: 0, session: &session, token: "token" },
+            started(&root, true),
+            started(&other, false),
+            Seen::ProcessEnded { identity: &other, exit: &exit },
+            Seen::ProcessEnded { identity: &root, exit: &exit },
+        ];
+        assert_eq!(kinds_of(&seen), [EventKind::ProcessStarted, EventKind::ProcessEnded]);
     }
 }

@@ -67,6 +67,12 @@ impl Facts {
         self.processes.get(process).copied()
     }
 
+    /// Whether a process is the root of a child's tree, dead or alive.
+    pub fn is_root(&self, process: &ProcessIdentity) -> bool {
+        self.child_of(process)
+            .is_some_and(|child| self.children[child].root.as_ref() == Some(process))
+    }
+
     /// The newest child whose root lives.
     pub fn newest_living(&self) -> Option<ChildNo> {
         self.children.iter().rposition(|child| child.root.is_some() && child.exit.is_none())

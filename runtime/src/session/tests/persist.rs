@@ -84,6 +84,23 @@ fn a_persons_answer_goes_out_only_after_its_compare_and_set() {
 }
 
 #[test]
+fn stdin_stays_open_until_a_persons_answer_under_a_stop_went_out() {
+    let mut rig = Rig::working("hello");
+    let prompt = rig.expect("session/prompt");
+    let answer = asked(&mut rig);
+    rig.commits = false;
+    rig.answer(answer);
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    // The agent has answered its cancel; the person's answer is on its way to the disk, and finishes (rule 9.4.1).
+    assert!(!rig.stdin_closed);
+    rig.commit_all();
+    assert_eq!(rig.frame()["result"]["outcome"]["outcome"], "selected");
+    assert!(rig.stdin_closed);
+}
+
+#[test]
 fn a_stop_reaches_the_agent_while_the_store_refuses() {
     let mut rig = Rig::working("hello");
     rig.expect("session/prompt");

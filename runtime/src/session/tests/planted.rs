@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::rig::{AGENT_SESSION, Rig};
 use crate::host::PermissionAnswer;
-use crate::ids::{Fence, Generation};
+use crate::ids::Fence;
 use crate::journal::{
     ItemBody, Outcome, Resolution, SendMode, SubmissionState, ToolStatus, TurnState,
 };
 use crate::planted::PlantedBug;
-use crate::platform::{Exit, Report, Signal};
+use crate::platform::{Exit, Signal};
 use crate::session::record::Claim;
 use crate::session::{Answer, Policy, Session};
 use crate::status::Status;
@@ -147,21 +147,6 @@ fn a_start_that_is_hasty_or_forgetful_shows() {
         rig.items().iter().filter(|i| matches!(i.body, ItemBody::Message(_))).count()
     });
     assert_eq!(rows, [0, 1]);
-}
-
-#[test]
-fn facts_of_an_earlier_child_end_the_present_one() {
-    let swept = told(PlantedBug::TakeOldFacts, |begin| {
-        let mut rig = begin.ready();
-        rig.exits(Exit::Code(0));
-        rig.send("m2", "two");
-        let orders = rig.orders.len();
-        let report = Report::Exited { exit: Exit::Code(0) };
-        rig.session.handle_report(rig.now, &Generation::from("g1"), report);
-        rig.settle();
-        rig.orders.len() - orders
-    });
-    assert_eq!(swept, [0, 1]);
 }
 
 #[test]
