@@ -7,7 +7,7 @@ use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use crate::kernel::{KernelKind, Pick};
 use crate::scenario::Options;
-use crate::world::WorldOptions;
+use crate::world::{PIPE_US_SLOWEST, WorldOptions};
 
 /// The steps among which the drops of a run with few preemptions fall.
 const PCT_STEPS: u64 = 4_000;
@@ -67,7 +67,7 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
     world.supervisor_refused_one_in = rare(Feature::SupervisorsRefused);
     world.pid_reused_one_in = if on.has(Feature::PidsReused) { 2 } else { 8 };
     if on.has(Feature::SlowPipes) {
-        world.pipe_us_max = dice.magnitude(10_000, 400_000);
+        world.pipe_us_max = dice.magnitude(10_000, PIPE_US_SLOWEST);
         world.control_us_max = dice.magnitude(2_000, 100_000);
     }
     if on.has(Feature::LateTimers) {

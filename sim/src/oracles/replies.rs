@@ -7,6 +7,7 @@ use moored::platform::Mono;
 
 use super::{Oracle, Verdict};
 use crate::witness::{ChildNo, Facts, Seen, Shape};
+use crate::world::PIPE_US_SLOWEST;
 
 /// A request older than this when its agent's stdin is closed by a host that lives should have been answered: what waits
 /// for a person is withdrawn before.
@@ -86,11 +87,11 @@ impl Oracle for OneReplyARequest {
                 let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost)
                     && !self.closed.contains(child);
                 let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
-                // What was asked while nobody read is still in the pipe.
+                // What was asked while nobody read, or was on its way then, is still in the pipe.
                 let unread = self.refused.get(&facts.children[*child].session);
                 let due = |asked: &Asked| {
                     asked.last.0 + ANSWERED_WITHIN_US <= now.0
-                        && unread.is_none_or(|since| asked.last < *since)
+                        && unread.is_none_or(|since| asked.last.0 + PIPE_US_SLOWEST < since.0)
                 };
                 if let Some((id, asked)) =
                     asked.iter().find(|(_, asked)| asked.open > 0 && due(asked))
@@ -109,7 +110,9 @@ impl Oracle for OneReplyARequest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kit::Story;
+    use moored::store::{Refusal, RetryReason};
+
+    use super::super::kit::{Story, session};
     use super::*;
 
     const ASKS: &str = r#"{"id":"a","method":"session/request_permission","params":{}}"#;
@@ -133,5 +136,17 @@ mod tests {
         asked().at_ms(1_000).stdin_closed(0).breaks("was never answered");
         let unasked = Story::of(OneReplyARequest::default()).spawned(0).host_wrote(0, ANSWER);
         unasked.breaks("which it never asked");
+    }
+
+    #[test]
+    fn what_lay_in_the_pipe_when_the_store_refused_is_not_read_yet() {
+        let refusal = Refusal::Retry { reason: RetryReason::Full };
+        let refused = |story: Story| {
+            let (host, session, refusal) = (0, &session(), Some(&refusal));
+            story.see(&Seen::UnitAnswered { host, session, last_seq: 1, refusal })
+        };
+        refused(asked().at_ms(300)).at_ms(5_000).stdin_closed(0).holds();
+        let read_long_ago = refused(asked().at_ms(500)).at_ms(5_000).stdin_closed(0);
+        read_long_ago.breaks("was never answered");
     }
 }
