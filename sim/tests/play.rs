@@ -4,7 +4,7 @@ mod common;
 
 use common::faults;
 use moored::journal::SendMode;
-use moored_sim::kernel::KernelKind;
+use moored_sim::kernel::{KernelKind, Pick};
 use moored_sim::marks::WorldMark;
 use moored_sim::play::{Playing, Run, play};
 use moored_sim::scenario::{
@@ -88,6 +88,33 @@ fn every_fault_is_survived_alone() {
             played(&scenario);
         }
     }
+}
+
+/// The second host takes the store of the first, and dies with its own first commit: while it opens, or just behind. The
+/// first one lives on and can store nothing; whoever looks after the hosts ends it and opens another (decisions D8, D35).
+#[test]
+fn a_second_host_that_dies_as_it_opens_leaves_nobody_with_a_host_that_is_none() {
+    let mut opened = 0;
+    for seed in 0..200 {
+        let mut scenario = Scenario::quiet("second-host-dies", seed);
+        scenario.actions = vec![
+            send(0, Trigger::at_start()),
+            send(1, Trigger::at_start()),
+            send(2, Trigger::at_start()),
+        ];
+        scenario.options.pick = Pick::Pct { drops: 2, steps: 100 };
+        scenario.options.commit_us_max = 1;
+        let when = Trigger::after(EventKind::CallAnswered, 1);
+        scenario.faults = vec![
+            PlannedFault { when, fault: Fault::CrashAtCommit { stored: true, restart_ms: 0 } },
+            PlannedFault { when, fault: Fault::SecondHost { lock_lost: true } },
+        ];
+        let run = played(&scenario);
+        let crashed = run.entries.iter().position(|e| e.kind == "crash" && e.words.contains('1'));
+        opened +=
+            usize::from(crashed.is_some() && !run.world.contains(WorldMark::SecondHostOpened));
+    }
+    assert!(opened > 0, "no second host died before it was open");
 }
 
 #[test]

@@ -59,6 +59,8 @@ pub(super) struct Hosts {
     pub(super) faults: DiskFaults,
     commit_us_max: u64,
     opened: AtomicUsize,
+    /// The host that got the store last. One from before it can commit nothing any more.
+    owner: Mutex<Option<HostNo>>,
     /// Hosts whose processes live, oldest first.
     processes: Mutex<Vec<Process>>,
     /// The one that persons and clients talk to.
@@ -101,6 +103,7 @@ impl Hosts {
             faults: DiskFaults::default(),
             commit_us_max: options.commit_us_max,
             opened: AtomicUsize::new(0),
+            owner: Mutex::default(),
             processes: Mutex::default(),
             current: Watched::new(None),
             dies,
@@ -148,6 +151,12 @@ impl Hosts {
         self.lock().iter().any(|process| Some(process.no) == no)
     }
 
+    /// Whether another host has taken the store of that one, even one that died at once: then it is closed for good to it
+    /// (decisions D8, D35).
+    pub(super) fn lost_its_store(&self, no: HostNo) -> bool {
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) != Some(no)
+    }
+
     /// The host that persons and clients talk to now.
     pub(super) fn current(&self) -> Option<Current> {
         self.current.get()
@@ -171,6 +180,13 @@ impl Hosts {
 
     /// Starts a host process and opens its host. `None` when it is refused or dies meanwhile.
     pub(super) async fn open(self: &Arc<Self>) -> Option<Current> {
+        self.coming.update(|coming| *coming += 1);
+        let opened = self.open_one().await;
+        self.coming.update(|coming| *coming -= 1);
+        opened
+    }
+
+    async fn open_one(self: &Arc<Self>) -> Option<Current> {
         let no = self.opened.fetch_add(1, Ordering::Relaxed);
         let platform = SimPlatform::start(&self.world, "host");
         let crashing = Arc::new(AtomicBool::new(false));
@@ -191,6 +207,7 @@ impl Hosts {
                 return None;
             }
         };
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(no);
         platform.spawn_task("store", writer);
         let witness = Arc::clone(&self.witness);
         let inner = Arc::new(inner);
@@ -221,16 +238,7 @@ impl Hosts {
         // In the host's own process: if that dies meanwhile, so does the opening.
         platform.spawn_task("open", Box::pin(async move { drop(sender.send(opening.await)) }));
         match opened.await {
-            Ok(Ok(host)) => {
-                self.witness.see(&Seen::HostOpened { host: no });
-                let current = Current { no, host: host.clone() };
-                if let Some(process) = self.lock().iter_mut().find(|process| process.no == no) {
-                    process.host = Some(host);
-                }
-                self.current.update(|place| *place = Some(current.clone()));
-                self.run_hooks(&platform);
-                Some(current)
-            }
+            Ok(Ok(host)) => self.is_open(no, host, &platform),
             Ok(Err(error)) => {
                 self.witness.see(&Seen::HostRefused { reason: &error.to_string() });
                 self.take(no).iter().for_each(Process::end);
@@ -238,6 +246,16 @@ impl Hosts {
             }
             Err(_) => None,
         }
+    }
+
+    /// A host has opened: from now on it is the one to talk to, unless it died before anybody heard of it.
+    fn is_open(&self, no: HostNo, host: Host, platform: &SimPlatform) -> Option<Current> {
+        self.lock().iter_mut().find(|process| process.no == no)?.host = Some(host.clone());
+        self.witness.see(&Seen::HostOpened { host: no });
+        let current = Current { no, host };
+        self.current.update(|place| *place = Some(current.clone()));
+        self.run_hooks(platform);
+        Some(current)
     }
 
     /// Makes a session, as often as it takes while hosts come and go.

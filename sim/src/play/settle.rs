@@ -78,7 +78,8 @@ impl Settling<'_> {
         stage.world.heal();
         stage.clients.heal();
         stage.hosts.nobody_is_coming().await;
-        if closed {
+        let lost = stage.hosts.current().is_some_and(|c| stage.hosts.lost_its_store(c.no));
+        if closed || lost {
             // Closed for good means until a host is opened again (decision D8).
             self.end_hosts().await?;
         }
