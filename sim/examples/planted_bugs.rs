@@ -1,8 +1,9 @@
 //! Measures the search with bugs that are planted one at a time, and writes the table of `docs/planted-bugs.md`:
-//! `cargo run --release -p moored-sim --features planted-bugs --example planted-bugs [--seeds N] [--write] [NAME...]`.
+//! `cargo run --release -p moored-sim --features planted-bugs --example planted-bugs [--seeds N] [--write] [--pages DIR] [NAME...]`.
 //!
 //! For each bug: the first seed of the generator that breaks an oracle, and what is left of that run once it was made
 //! smaller. The median over several stretches of seeds is what counts; the first seed alone is a matter of luck.
+//! `--pages` writes the timeline of each smaller run under a number: does a person who reads the page alone name the rule?
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "the table is what it is for")]
 
 use std::fmt::Write;
@@ -10,9 +11,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use moored::planted::PlantedBug;
+use moored_sim::failure::timeline;
 use moored_sim::generate::generate;
 use moored_sim::kernel::run_thread;
 use moored_sim::play::{Playing, play};
+use moored_sim::scenario::Scenario;
 use moored_sim::shrink::shrink;
 
 /// As the command has it: a run is mostly small allocations that live for one step.
@@ -37,6 +40,7 @@ struct Found {
     faults: usize,
     choices: usize,
     replays: usize,
+    smaller: Option<Scenario>,
 }
 
 fn main() {
@@ -71,6 +75,23 @@ fn main() {
     if arguments.iter().any(|a| a == "--write") {
         write_page(&table);
     }
+    if let Some(at) = arguments.iter().position(|a| a == "--pages") {
+        let folder = arguments.get(at + 1).unwrap_or_else(|| panic!("--pages wants a folder"));
+        found.iter().enumerate().for_each(|(n, row)| write_timeline(folder, n, row));
+    }
+}
+
+/// Nothing on the page tells the bug, but what it did.
+fn write_timeline(folder: &str, n: usize, row: &Found) {
+    let Some(scenario) = &row.smaller else { return };
+    let playing = Playing { planted: Some(row.bug), timeline: true, ..Playing::default() };
+    let run = play(scenario, &playing).unwrap_or_else(|error| panic!("{error}"));
+    let page = timeline(scenario, &run, Vec::new());
+    let path = std::path::Path::new(folder).join(format!("{n}.html"));
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, page.to_html()));
+    written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    println!("{} {}", path.display(), row.bug.name());
 }
 
 fn look_for(bug: PlantedBug, seeds_max: u64) -> Found {
@@ -102,7 +123,8 @@ fn look_for(bug: PlantedBug, seeds_max: u64) -> Found {
         }
         None => ("none".to_owned(), 0, 0, 0, 0),
     };
-    Found { bug, seeds, oracle, actions, faults, choices, replays }
+    let smaller = smaller.map(|s| s.scenario);
+    Found { bug, seeds, oracle, actions, faults, choices, replays, smaller }
 }
 
 fn median(seeds: &[Option<u64>]) -> Option<u64> {
@@ -116,7 +138,7 @@ fn shown(seeds: Option<u64>) -> String {
 }
 
 fn line(row: &Found) -> String {
-    let Found { bug, seeds, oracle, actions, faults, choices, replays } = row;
+    let Found { bug, seeds, oracle, actions, faults, choices, replays, .. } = row;
     let worst = match seeds.iter().any(Option::is_none) {
         true => None,
         false => seeds.iter().flatten().max().copied(),

@@ -351,11 +351,15 @@ impl Session {
         }
     }
 
-    /// A start of the child failed or ended before it was ready: only the message it was for is rejected (rule 5.3.4).
+    /// A child ended before it was handed the message it was started for: that one alone is rejected, and starts no child
+    /// again (rules 5.3.3, 5.3.4).
     pub(super) fn start_rejections(&self, child: &Child, fact: &FailureFact) -> Vec<DispatchRow> {
         let started_for = child.start_for.iter().filter(|m| {
-            self.plan.submission(m).is_some_and(|s| {
-                matches!(s.view.state, SubmissionState::Queued | SubmissionState::HandedOver)
+            let written = child.prompt.as_ref().is_some_and(|p| p.message == **m);
+            self.plan.submission(m).is_some_and(|s| match s.view.state {
+                SubmissionState::Queued => true,
+                SubmissionState::HandedOver => !written,
+                _ => false,
             })
         });
         started_for.map(|m| rejection(m, fact.clone())).collect()

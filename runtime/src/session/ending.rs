@@ -499,6 +499,10 @@ impl Session {
         }
         if !was_ready {
             mutations.extend(self.failed_start(requested));
+        } else if !requested {
+            let fact = FailureFact::new(FailureCode::ProviderExited);
+            let undelivered = self.child.as_ref().map(|child| self.start_rejections(child, &fact));
+            mutations.extend(undelivered.into_iter().flatten().map(Mutation::Dispatch));
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };
