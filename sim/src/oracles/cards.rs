@@ -19,6 +19,8 @@ pub(super) struct NoCardUnderAStop {
 
 #[derive(Default)]
 struct Asking {
+    /// The prompt it has not answered.
+    prompt: Option<String>,
     /// It was told to stop, and has not answered since.
     stops: bool,
     /// The calls it asked about while it might.
@@ -39,15 +41,25 @@ impl Oracle for NoCardUnderAStop {
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
         match seen {
-            Seen::HostWrote { child, line } => match line.method() {
-                Some("session/cancel") => self.children.entry(*child).or_default().stops = true,
-                Some("session/prompt") => self.children.entry(*child).or_default().stops = false,
-                _ => {}
-            },
+            Seen::HostWrote { child, line } => {
+                let asking = self.children.entry(*child).or_default();
+                match line.method() {
+                    // One that crosses the answer stops nothing.
+                    Some("session/cancel") => asking.stops = asking.prompt.is_some(),
+                    Some("session/prompt") => {
+                        asking.stops = false;
+                        asking.prompt = line.id.map(str::to_owned);
+                    }
+                    _ => {}
+                }
+            }
             Seen::AgentWrote { child, line, .. } => {
                 let asking = self.children.entry(*child).or_default();
                 if line.shape == Shape::Answer {
-                    asking.stops = false;
+                    if asking.prompt.is_some() && asking.prompt.as_deref() == line.id {
+                        asking.prompt = None;
+                        asking.stops = false;
+                    }
                 } else if line.method() == Some("session/request_permission") {
                     let call = line.tool_call();
                     if asking.stops { &mut asking.might_not } else { &mut asking.might }
@@ -116,6 +128,9 @@ mod tests {
         story().agent_wrote(0, &asks("a")).cancels(0).stored(1, card("a")).holds();
         let answered = story().cancels(0).agent_wrote(0, r#"{"id":1,"result":{}}"#);
         answered.prompts(0, 2).agent_wrote(0, &asks("a")).stored(1, card("a")).holds();
+        // The cancel crosses the answer: there is nothing left that it stops.
+        let crossed = story().agent_wrote(0, r#"{"id":1,"result":{}}"#).cancels(0);
+        crossed.agent_wrote(0, &asks("a")).stored(1, card("a")).holds();
     }
 
     #[test]
