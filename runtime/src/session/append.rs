@@ -362,7 +362,9 @@ impl Session {
             Gate::Initialize(generation) => self.initialize(now, &generation),
             Gate::Ready(generation) => self.become_ready(now, &generation),
             Gate::Prompt(generation, message) => self.write_prompt(now, &generation, &message),
-            Gate::Reply(generation, id, frame) => self.write_reply(&generation, &id, frame),
+            Gate::Reply(generation, id, frame) => {
+                self.write_reply(now, &generation, &id, frame);
+            }
             Gate::Gone(generation) => self.forget_child(&generation),
         }
     }

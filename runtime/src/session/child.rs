@@ -271,6 +271,11 @@ impl Child {
             && matches!(self.tree, Tree::Swept { empty: false, .. })
     }
 
+    /// A person's answer to one of its questions is on its way to the disk, and from there to it.
+    pub(super) fn owes_an_answer(&self) -> bool {
+        self.asks.values().any(|ask| ask.claimed)
+    }
+
     pub(super) fn is_requested(&self) -> bool {
         self.ending.as_ref().is_some_and(|e| e.cause.is_requested())
     }

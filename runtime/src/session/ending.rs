@@ -117,7 +117,7 @@ impl Session {
         }
         let winds_down = cause.is_requested()
             && child.phase == Phase::Ready
-            && (child.prompt.is_some() || child.turn.is_some());
+            && (child.prompt.is_some() || child.turn.is_some() || child.owes_an_answer());
         child.ending = Some(Ending { cause, ladder: None });
         if child.root.is_some() {
             return;
@@ -499,6 +499,8 @@ impl Session {
         }
         if !was_ready {
             mutations.extend(self.failed_start(requested));
+        } else if !requested {
+            mutations.extend(self.never_prompted());
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };
@@ -535,6 +537,23 @@ impl Session {
         if cuts && root.exit == Exit::Code(0) {
             self.met.sometimes(CoverageMark::CleanExitMidTurn);
         }
+    }
+
+    /// The child left by itself before the message it was started for was written to it: that one is rejected, or an agent
+    /// that always leaves so would be started for ever (rule 5.3.3). One that came later has a start of its own.
+    fn never_prompted(&mut self) -> Option<Mutation> {
+        let child = self.child.as_ref()?;
+        let message = child.start_for.as_ref()?;
+        let held = self.held_back();
+        let waits = child.dispatching.as_ref() == Some(message) || held.as_ref() == Some(message);
+        if !waits {
+            return None;
+        }
+        let words = child.last_words();
+        let fact = FailureFact::quoting(FailureCode::ProviderStartFailed, words.as_deref());
+        let rejection = self.start_rejections(child, &fact).pop();
+        self.sometimes(CoverageMark::LeftBeforePrompt);
+        rejection.map(Mutation::Dispatch)
     }
 
     /// One error row a failed start, and the one message it was for (rules 5.3.4, 5.6.1).

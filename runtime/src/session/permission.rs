@@ -227,12 +227,19 @@ impl Session {
     }
 
     /// A committed answer goes out, also when a Stop came meanwhile (rule 9.4.1).
-    pub(super) fn write_reply(&mut self, generation: &Generation, id: &RequestId, frame: Vec<u8>) {
+    pub(super) fn write_reply(
+        &mut self,
+        now: Moment,
+        generation: &Generation,
+        id: &RequestId,
+        frame: Vec<u8>,
+    ) {
         let Some(child) = self.child_of(generation) else {
             return;
         };
         child.asks.remove(id);
         self.write(frame, FrameKind::Reply);
+        self.wound_down(now);
     }
 
     /// A request that outlived its turn gets its `cancelled` outcome; its row ended with the turn (R28, rule 2.3.4).

@@ -270,11 +270,13 @@ impl Session {
         }
     }
 
-    /// The turn has left and the prompt is settled: the ladder may begin.
+    /// The turn has left, the prompt is settled, and no person's answer is on its way to the disk and from there to the
+    /// agent (rule 9.4.1): the ladder may begin.
     pub(super) fn wound_down(&mut self, now: Moment) {
         let done = self.child.as_ref().is_some_and(|c| {
             let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
-            waits && c.root.is_none() && c.prompt.is_none() && c.turn.is_none()
+            let has_left = c.prompt.is_none() && c.turn.is_none();
+            waits && c.root.is_none() && has_left && !c.owes_an_answer()
         });
         let drains = self.plants(PlantedBug::DeliverIntoAStoppingChild)
             && self.timers.is_armed(Timer::StopGrace)

@@ -1,7 +1,7 @@
 //! The hosts of a run: opened, crashed, ended and opened again on one store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moored::agent::AgentDefinition;
 use moored::driver::{Host, HostConfig, HostLimits};
@@ -69,7 +69,18 @@ pub(super) struct Hosts {
     deaths: Mutex<Option<mpsc::UnboundedReceiver<Dies>>>,
     /// Starts of a host that are on their way.
     coming: Watched<usize>,
-    hooks: OnceLock<(Vec<Callback>, Sim)>,
+    hooks: Mutex<Option<(Vec<Callback>, Sim)>>,
+}
+
+/// The embedder's code is hooked in until this is dropped.
+pub(super) struct Hooked(Arc<Hosts>);
+
+impl Drop for Hooked {
+    fn drop(&mut self) {
+        let hooks = self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Not under the lock: it may be the last that holds the hosts.
+        drop(hooks);
+    }
 }
 
 impl Hosts {
@@ -108,18 +119,21 @@ impl Hosts {
             dies,
             deaths: Mutex::new(Some(deaths)),
             coming: Watched::new(0),
-            hooks: OnceLock::new(),
+            hooks: Mutex::default(),
         })
     }
 
-    /// From now on the embedder's code runs in every host's process once it is open.
-    pub(super) fn hook(&self, callbacks: Vec<Callback>, sim: Sim) {
-        let _ = self.hooks.set((callbacks, sim));
+    /// From now on the embedder's code runs in every host's process once it is open, as long as what is returned is kept:
+    /// a `Sim` holds the hosts, and they would hold each other for ever.
+    pub(super) fn hook(self: &Arc<Self>, callbacks: Vec<Callback>, sim: Sim) -> Hooked {
+        *self.hooks.lock().unwrap_or_else(PoisonError::into_inner) = Some((callbacks, sim));
+        Hooked(Arc::clone(self))
     }
 
     fn run_hooks(&self, platform: &SimPlatform) {
+        let hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (callback, sim) in
-            self.hooks.get().iter().flat_map(|(all, sim)| all.iter().map(move |one| (one, sim)))
+            hooks.iter().flat_map(|(all, sim)| all.iter().map(move |one| (one, sim)))
         {
             let judged = super::hooks::judged(sim.clone(), callback(sim.clone()));
             platform.spawn_task("callback", Box::pin(judged));

@@ -196,12 +196,11 @@ impl Stage {
         let hosts = Hosts::new(&world, &scenario, &playing, MemoryDisk::default());
         let clients = clients::Clients::new(&scenario, &sessions, &hosts);
         let hooks = playing.hooks;
-        let stage = Self { kernel, scenario, world, witness, hosts, sessions, clients, hooks };
-        stage.hosts.hook(stage.hooks.on_host.clone(), hooks::Sim::of(&stage));
-        stage
+        Self { kernel, scenario, world, witness, hosts, sessions, clients, hooks }
     }
 
     async fn run(self) {
+        let _hooked = self.hosts.hook(self.hooks.on_host.clone(), hooks::Sim::of(&self));
         self.hosts.watch_for_deaths();
         if self.hosts.open().await.is_none() {
             return;
