@@ -136,6 +136,7 @@ marks! {
     SendAtEnd, "5.3.7", "send-at-end", "a send was refused because the session is closed or quits";
     SendWaitedForEnd, "5.4.2", "send-waited-for-end", "a message waited behind a child that was ending";
     HandoverOvertaken, "D24", "handover-overtaken", "an end overtook the handover of a message, which was held back";
+    LeftBeforePrompt, "5.3.3", "left-before-prompt", "an agent left by itself before the message it was started for was written to it";
     HeldDelivered, "D24", "held-delivered", "a message that was held back went out";
     HeldRejected, "D24", "held-rejected", "a message that was held back was rejected because no child would come";
     HeldWithdrawn, "3.8.1", "held-withdrawn", "a second Stop withdrew a message that was held back";

@@ -11,7 +11,7 @@ use moored::platform::{
 use crate::kernel::SharedKernel;
 use crate::world::{
     AgentEnds, EndCloser, SUPERVISOR, SharedWorld, Sig, StartedWith, Starter, Tag, in_a_job, pipe,
-    supervised,
+    pipe_ending_late, supervised,
 };
 
 /// How often it is looked whether a child that was not identified is gone.
@@ -99,8 +99,8 @@ impl SimPlatform {
         }
         let kernel = || Arc::clone(world.kernel());
         let (stdin, agent_stdin) = pipe(kernel(), options.pipe_us_max);
-        let (agent_stdout, stdout) = pipe(kernel(), options.pipe_us_max);
-        let (agent_stderr, stderr) = pipe(kernel(), options.pipe_us_max);
+        let heard = || pipe_ending_late(kernel(), options.pipe_us_max, options.pipe_end_us_max);
+        let ((agent_stdout, stdout), (agent_stderr, stderr)) = (heard(), heard());
         let ends = AgentEnds { stdin: agent_stdin, stdout: agent_stdout, stderr: agent_stderr };
         self.hold([stdin.closer(), stdout.closer(), stderr.closer()]);
         let starter = Starter { host: self.0.identity.clone(), crashed: self.0.crashed.clone() };

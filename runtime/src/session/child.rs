@@ -253,6 +253,11 @@ impl Child {
         self.phase == Phase::Ready && self.ending.is_none()
     }
 
+    /// A person's answer to one of its questions is on its way to the disk, and from there to it.
+    pub(super) fn owes_an_answer(&self) -> bool {
+        self.asks.values().any(|ask| ask.claimed)
+    }
+
     pub(super) fn is_in_ladder(&self) -> bool {
         self.root.is_some() || self.ending.as_ref().is_some_and(|e| e.ladder.is_some())
     }

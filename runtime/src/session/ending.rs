@@ -117,7 +117,7 @@ impl Session {
         }
         let winds_down = cause.is_requested()
             && child.phase == Phase::Ready
-            && (child.prompt.is_some() || child.turn.is_some());
+            && (child.prompt.is_some() || child.turn.is_some() || child.owes_an_answer());
         child.ending = Some(Ending { cause, ladder: None });
         if child.root.is_some() {
             return;
@@ -502,7 +502,10 @@ impl Session {
         } else if !requested {
             let fact = FailureFact::new(FailureCode::ProviderExited);
             let undelivered = self.child.as_ref().map(|child| self.start_rejections(child, &fact));
-            mutations.extend(undelivered.into_iter().flatten().map(Mutation::Dispatch));
+            for rejection in undelivered.into_iter().flatten() {
+                self.sometimes(CoverageMark::LeftBeforePrompt);
+                mutations.push(Mutation::Dispatch(rejection));
+            }
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };

@@ -275,8 +275,8 @@ impl Session {
     pub(super) fn wound_down(&mut self, now: Moment) {
         let done = self.child.as_ref().is_some_and(|c| {
             let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
-            let answers = c.asks.values().any(|ask| ask.claimed);
-            waits && c.root.is_none() && c.prompt.is_none() && c.turn.is_none() && !answers
+            let has_left = c.prompt.is_none() && c.turn.is_none();
+            waits && c.root.is_none() && has_left && !c.owes_an_answer()
         });
         let drains = self.plants(PlantedBug::DeliverIntoAStoppingChild)
             && self.timers.is_armed(Timer::StopGrace)

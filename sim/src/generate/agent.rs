@@ -92,6 +92,10 @@ fn handlers(writer: &mut Writer) -> Handlers {
     } else if dice.in_16(4) {
         handlers.sigterm.obey = Obey::ByDying;
     }
+    if on.has(Feature::Resists) {
+        handlers.eof = Reaction { obey: Obey::Never, ..Reaction::default() };
+        handlers.sigterm = handlers.eof.clone();
+    }
     if on.has(Feature::BusyAgents) {
         handlers.busy =
             dice.pick(&[Busy::CancelFirst, Busy::NeverAnswer, Busy::QueueCancelled, Busy::Refuse]);
@@ -196,6 +200,12 @@ fn requests(writer: &mut Writer, handlers: &mut Handlers) {
         for opening in ["session/load", "session/resume"] {
             let result = Some(json!({ "sessionId": "another" }));
             set(opening, vec![Step::Reply(Reply { result, ..Reply::default() })]);
+        }
+    }
+    if on.has(Feature::FallsWhenReady) {
+        for opening in ["session/new", "session/load", "session/resume"] {
+            let after = steps::delay(dice.pick(&[0, 0, 1, 3, 10, 100]));
+            set(opening, vec![steps::reply(), after, steps::fall(dice, on)]);
         }
     }
     if on.has(Feature::FallsInInitialize) && dice.in_16(10) {

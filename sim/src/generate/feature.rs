@@ -270,6 +270,18 @@ features! {
     PressedBehindFall: "pressed_behind_fall", 2;
     /// A Stop is asked again under its operation id when the next message is with the agent.
     StopAskedAgain: "stop_asked_again", 3;
+
+    // Around a handover and an end; behind all others, whose draws they leave as they were.
+    /// It falls right behind the answer that makes its session ready.
+    FallsWhenReady: "falls_when_ready", 1;
+    /// A Stop is pressed while a message is handed over.
+    StopsAtHandover: "stops_at_handover", 2;
+    /// Nothing is said before a turn's answer.
+    SilentTurns: "silent_turns", 2;
+    /// It leaves for nothing but SIGKILL, and may take longer to die than anybody waits.
+    Resists: "resists", 2;
+    /// The ends of stdout and stderr are read late, in any order.
+    LateEnds: "late_ends", 3;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

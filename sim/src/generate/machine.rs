@@ -1,5 +1,7 @@
 //! The machine, the host and the kernel.
 
+use moored::limits::STDOUT_DRAIN_MS;
+use moored::session::ladder::POSIX_KILL_WAIT_MS;
 use serde_json::{Map, Value, json};
 
 use super::Shape;
@@ -82,6 +84,13 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
         world.supervisor_us_max = dice.magnitude(500, 30_000);
         // Around the cap of rule 1.6.4 as well.
         world.tree_kill_us_max = dice.magnitude(400_000, 6_000_000);
+    }
+    if on.has(Feature::Resists) {
+        world.death_us_max = dice.between(1_000_000, 2 * POSIX_KILL_WAIT_MS * 1_000);
+    }
+    if on.has(Feature::LateEnds) {
+        // Around the window for them as well.
+        world.pipe_end_us_max = dice.magnitude(1_000, 3 * STDOUT_DRAIN_MS * 1_000);
     }
     world
 }

@@ -105,6 +105,21 @@ pub const EXPLORE: Shape = Shape {
             Feature::SlowProcesses,
             Feature::HostCrashes,
             Feature::StoreRefuses,
+            Feature::AgentKilled,
+            Feature::FallsInInitialize,
+            Feature::FallsInSession,
+            Feature::FallsWhenReady,
+            Feature::LateEnds,
+            Feature::LongTurns,
+            Feature::NeverAnswers,
+            Feature::Resists,
+            Feature::SignalsRefused,
+            Feature::SilentTurns,
+            Feature::SlowAtEof,
+            Feature::SlowCancels,
+            Feature::SlowDisks,
+            Feature::StopsAtHandover,
+            Feature::Together,
         ])
         .always(&[Feature::MoreMessages, Feature::Stops, Feature::MoreStops])
 };

@@ -66,6 +66,14 @@ const STOP: &[Moment] = &[
     (Kind::HostOpened, 2, 1),
 ];
 
+/// From the answer that makes a session ready to the first prompt.
+const HANDOVER: &[Moment] = &[
+    (Kind::AgentReplied, 2, 4),
+    (Kind::UnitSubmitted, 9, 4),
+    (Kind::UnitStored, 9, 4),
+    (Kind::PromptWritten, 2, 2),
+];
+
 /// When a second Stop is pressed, or the session closed.
 const STOP_AGAIN: &[Moment] = &[
     (Kind::CancelWritten, 1, 8),
@@ -155,7 +163,11 @@ impl Planner<'_> {
     fn stops(&mut self) {
         let (on, most) = (self.on, self.shape.stops_max);
         if on.has(Feature::Stops) && most > 0 {
-            let when = when::at(&mut self.dice, STOP);
+            let moments = match on.has(Feature::StopsAtHandover) && self.dice.in_16(12) {
+                true => HANDOVER,
+                false => STOP,
+            };
+            let when = when::at(&mut self.dice, moments);
             self.stop(when);
             if on.has(Feature::MoreStops) && most > 1 {
                 for _ in 0..self.dice.between(1, 2).min(u64::from(most) - 1) {

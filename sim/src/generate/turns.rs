@@ -145,7 +145,10 @@ impl Writer {
             steps.push(steps::fall(&mut self.dice, self.on));
             return steps;
         }
-        let beats = self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]);
+        let beats = match self.on.has(Feature::SilentTurns) {
+            true => 0,
+            false => self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]),
+        };
         let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
             true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
             true => self.dice.between(20_000, WORK_MS_MAX),
@@ -159,7 +162,7 @@ impl Writer {
             }
             if n < beats {
                 self.beat(message, &mut steps);
-            } else {
+            } else if !self.on.has(Feature::SilentTurns) {
                 steps.push(steps::think("hm"));
             }
         }

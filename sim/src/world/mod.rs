@@ -29,7 +29,7 @@ use crate::witness::{Seen, SharedWitness};
 
 pub use options::{PIPE_US_SLOWEST, WorldOptions};
 pub(crate) use pipe::EndCloser;
-pub use pipe::{PIPE_BYTES_MAX, ReadEnd, WriteEnd, pipe};
+pub use pipe::{PIPE_BYTES_MAX, ReadEnd, WriteEnd, pipe, pipe_ending_late};
 pub use process::{Fork, ForkPlace, ProcessHandle, Stream};
 pub use signals::{Sig, SignalError};
 pub use table::{INIT_PID, PID_FIRST, PROCESSES_MAX, ProcessRow, ProcessState, Table};

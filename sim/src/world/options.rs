@@ -35,6 +35,10 @@ pub struct WorldOptions {
     pub pid_reused_one_in: u64,
     /// How late a piece of a pipe's stream is.
     pub pipe_us_max: u64,
+    /// How late the host reads the end of an agent's stdout or stderr, each in its own time: somebody whom nobody sees
+    /// holds it for a while. Past the library's window for it as well.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pipe_end_us_max: u64,
     /// How late an order or a report is on the control pipe.
     pub control_us_max: u64,
     /// How long a supervisor takes for a look or a signal.
@@ -51,6 +55,10 @@ pub struct WorldOptions {
     pub host_environment: BTreeMap<String, String>,
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 impl Default for WorldOptions {
     fn default() -> Self {
         Self {
@@ -65,6 +73,7 @@ impl Default for WorldOptions {
             start_unreadable_one_in: 0,
             pid_reused_one_in: 8,
             pipe_us_max: 3_000,
+            pipe_end_us_max: 0,
             control_us_max: 1_000,
             supervisor_us_max: 500,
             file_us_max: 1_000,

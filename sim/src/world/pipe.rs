@@ -23,6 +23,8 @@ struct State {
     /// Bytes of the first chunk that were read.
     read_of_first: usize,
     bytes: usize,
+    /// When its reader reads its end; none until it has looked for it.
+    ends: Option<Mono>,
     readers: usize,
     writers: usize,
     waiting_readers: Vec<Waker>,
@@ -32,6 +34,7 @@ struct State {
 struct Pipe {
     kernel: SharedKernel,
     latency_us_max: u64,
+    end_us_max: u64,
     state: Mutex<State>,
 }
 
@@ -125,16 +128,26 @@ pub struct WriteEnd {
 
 /// A new pipe. `latency_us_max` bounds how late a chunk arrives.
 pub fn pipe(kernel: SharedKernel, latency_us_max: u64) -> (WriteEnd, ReadEnd) {
+    pipe_ending_late(kernel, latency_us_max, 0)
+}
+
+/// A new pipe whose end is read up to `end_us_max` after its reader has looked for it.
+pub fn pipe_ending_late(
+    kernel: SharedKernel,
+    latency_us_max: u64,
+    end_us_max: u64,
+) -> (WriteEnd, ReadEnd) {
     let state = Mutex::new(State {
         chunks: VecDeque::new(),
         read_of_first: 0,
         bytes: 0,
+        ends: None,
         readers: 0,
         writers: 0,
         waiting_readers: Vec::new(),
         waiting_writers: Vec::new(),
     });
-    let pipe = Arc::new(Pipe { kernel, latency_us_max, state });
+    let pipe = Arc::new(Pipe { kernel, latency_us_max, end_us_max, state });
     let write = WriteEnd { end: End::open(&pipe, Side::Write), suspended: false };
     let read = ReadEnd { end: End::open(&pipe, Side::Read), arrival: None, suspended: false };
     (write, read)
@@ -180,16 +193,20 @@ impl ReadEnd {
         loop {
             let pipe = Arc::clone(&self.end.pipe);
             let mut state = pipe.lock();
-            let Some((arrives, chunk)) = state.chunks.front() else {
-                if state.writers == 0 {
-                    self.suspended = false;
-                    return Poll::Ready(Ok(0));
+            let arrives = match state.chunks.front() {
+                Some((arrives, _)) => *arrives,
+                None if state.writers == 0 => state.end(&pipe),
+                None => {
+                    wait(&mut state.waiting_readers, cx);
+                    return Poll::Pending;
                 }
-                wait(&mut state.waiting_readers, cx);
-                return Poll::Pending;
             };
-            let (arrives, read) = (*arrives, state.read_of_first);
             if arrives <= pipe.kernel.now() {
+                let read = state.read_of_first;
+                let Some((_, chunk)) = state.chunks.front() else {
+                    (self.arrival, self.suspended) = (None, false);
+                    return Poll::Ready(Ok(0));
+                };
                 let count = (chunk.len() - read).min(buf.len());
                 buf[..count].copy_from_slice(&chunk[read..read + count]);
                 let whole = read + count == chunk.len();
@@ -268,6 +285,16 @@ impl WriteEnd {
 }
 
 impl State {
+    /// When its reader reads its end. A pipe that never ends late takes no choice for it.
+    fn end(&mut self, pipe: &Pipe) -> Mono {
+        let now = pipe.kernel.now();
+        let late = || match pipe.end_us_max {
+            0 => now,
+            most => Mono(now.0 + pipe.kernel.choose("process.pipe_end_us", most)),
+        };
+        *self.ends.get_or_insert_with(late)
+    }
+
     /// Puts bytes on their way, in pieces of their own delays.
     fn send(&mut self, pipe: &Pipe, mut rest: &[u8]) {
         self.bytes += rest.len();

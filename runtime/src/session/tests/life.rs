@@ -341,49 +341,6 @@ fn a_crash_before_any_event_of_the_turn_leaves_the_send_unknown_and_nothing_is_s
 }
 
 #[test]
-fn a_message_whose_child_ended_before_it_was_written_is_rejected_and_starts_no_child_again() {
-    let mut rig = Rig::new();
-    rig.send("m1", "hello");
-    let initialize = rig.expect("initialize");
-    rig.reply(&initialize, json!({"protocolVersion": 1}));
-    let open = rig.expect("session/new");
-    rig.commits = false;
-    rig.reply(&open, json!({"sessionId": "a1"}));
-    // The handle link; the dispatch row comes behind it, and the agent goes before that is durable.
-    rig.commit_one();
-    rig.exits(Exit::Code(1));
-    rig.commit_all();
-    rig.commits = true;
-    rig.pass_ms(60_000);
-    assert_eq!(rig.state_of("m1"), SubmissionState::Rejected, "it never left (rule 5.3.3)");
-    assert!(rig.frames.is_empty());
-    assert_eq!(
-        rig.spawns.len(),
-        1,
-        "an agent that ends behind every start is not started for ever"
-    );
-    assert_eq!(rig.summary().status, Some(Status::Idle));
-    // Another message has a start of its own.
-    rig.send("m2", "again");
-    assert_eq!(rig.spawns.len(), 2);
-}
-
-#[test]
-fn a_message_behind_an_idle_child_that_ends_has_a_start_of_its_own() {
-    let mut rig = Rig::ready();
-    rig.commits = false;
-    rig.send("m2", "hello");
-    rig.commit_one();
-    rig.exits(Exit::Code(1));
-    rig.commit_all();
-    rig.commits = true;
-    rig.settle();
-    assert_eq!(rig.spawns.len(), 2, "the child was not started for it (rule 5.3.3)");
-    assert_eq!(rig.state_of("m2"), SubmissionState::HandedOver);
-    rig.handshake();
-}
-
-#[test]
 fn history_that_is_repeated_behind_the_answer_to_a_load_makes_no_rows_either() {
     let mut rig = Rig::ready();
     rig.exits(Exit::Code(0));

@@ -367,3 +367,81 @@ fn a_close_of_a_tree_that_nobody_can_sweep_any_more_is_refused_by_name() {
     };
     assert_eq!(refused.code, RefusalCode::OwnershipUnknown);
 }
+
+/// Rule 9.4.1: a claimed answer finishes. The agent has left its turn before the answer was on disk.
+#[test]
+fn an_answer_on_its_way_to_the_disk_reaches_the_agent_before_its_stdin_closes() {
+    let mut rig = Rig::working("hello");
+    let prompt = rig.expect("session/prompt");
+    ask(&mut rig, 1);
+    let items = rig.items();
+    let card = items.iter().find(|i| i.item.as_str().starts_with("ask")).expect("it is shown");
+    rig.commits = false;
+    rig.answer(crate::host::PermissionAnswer {
+        item: card.item.clone(),
+        expected_revision: card.revision,
+        option: Some("yes".to_owned()),
+    });
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    assert!(!rig.stdin_closed, "the agent is owed an answer");
+    rig.commit_one();
+    assert_eq!(rig.frame()["result"]["outcome"]["optionId"], "yes");
+    assert!(rig.stdin_closed);
+}
+
+/// The same when the store does not answer: no longer than the cancel wait (rule 3.5.2).
+#[test]
+fn an_answer_that_is_never_on_disk_holds_no_stop_up() {
+    let mut rig = Rig::working("hello");
+    let prompt = rig.expect("session/prompt");
+    ask(&mut rig, 1);
+    let items = rig.items();
+    let card = items.iter().find(|i| i.item.as_str().starts_with("ask")).expect("it is shown");
+    rig.commits = false;
+    rig.answer(crate::host::PermissionAnswer {
+        item: card.item.clone(),
+        expected_revision: card.revision,
+        option: None,
+    });
+    rig.stop(None);
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    rig.pass_ms(3_999);
+    assert!(!rig.stdin_closed);
+    rig.pass_ms(1);
+    assert!(rig.stdin_closed);
+}
+
+/// Rule 5.3.3: an agent that leaves before it is given the message it was started for is not started for it again.
+#[test]
+fn an_agent_that_leaves_before_its_first_prompt_is_not_started_for_ever() {
+    let mut rig = Rig::new();
+    rig.send("m1", "one");
+    let initialize = rig.expect("initialize");
+    rig.reply(&initialize, json!({"protocolVersion": 1, "agentCapabilities": {}}));
+    let new = rig.expect("session/new");
+    rig.commits = false;
+    rig.reply(&new, json!({"sessionId": AGENT_SESSION}));
+    rig.commit_one();
+    assert!(rig.frames.is_empty(), "its handover is not on disk yet");
+    rig.exits(Exit::Code(0));
+    rig.commit_all();
+    assert_eq!(rig.state_of("m1"), crate::journal::SubmissionState::Rejected);
+    assert_eq!(rig.spawns.len(), 1);
+    assert!(rig.frames.is_empty());
+}
+
+/// The other side of that boundary: the agent was not started for it, so it has a start of its own.
+#[test]
+fn a_later_message_survives_an_agent_that_leaves_before_its_prompt() {
+    let mut rig = Rig::ready();
+    rig.commits = false;
+    rig.send("m2", "two");
+    rig.commit_one();
+    rig.exits(Exit::Code(0));
+    rig.commits = true;
+    rig.commit_all();
+    assert_eq!(rig.spawns.len(), 2);
+    rig.expect("initialize");
+}
