@@ -121,7 +121,8 @@ fn cancel(writer: &mut Writer) -> CancelReaction {
     let on = writer.on;
     let mut reaction = CancelReaction { steps: writer.cancelled(), ..CancelReaction::default() };
     let dice = &mut writer.dice;
-    if on.has(Feature::NeverAnswers) && dice.in_16(6) {
+    let resists = on.has(Feature::Resists) && dice.in_16(8);
+    if resists || on.has(Feature::NeverAnswers) && dice.in_16(6) {
         reaction.obey = Obey::Never;
     } else if on.has(Feature::DoubleAnswers) && dice.in_16(6) {
         reaction.obey = Obey::Twice;

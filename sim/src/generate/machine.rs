@@ -86,7 +86,11 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
         world.tree_kill_us_max = dice.magnitude(400_000, 6_000_000);
     }
     if on.has(Feature::Resists) {
-        world.death_us_max = dice.between(1_000_000, 2 * POSIX_KILL_WAIT_MS * 1_000);
+        let late_us = dice.between(2, 4) * POSIX_KILL_WAIT_MS * 1_000;
+        match dice.in_16(8) {
+            true => world.death_us_max = late_us,
+            false => world.signal_us_max = late_us,
+        }
     }
     if on.has(Feature::LateEnds) {
         // Around the window for them as well.
