@@ -9,9 +9,11 @@ use moored_sim::explore::{Bounds, Explorer, Fact, Transition};
 use moored_sim::generate::{EXPLORE, generate, generate_with};
 use moored_sim::play::{Playing, play};
 
-/// How much of what is enumerated a sweep must see, in hundredths. 10 000 seeds see 88 (docs/simulation.md names what
+/// How much of what is enumerated a sweep must see, in hundredths. 10 000 seeds see 96 (docs/simulation.md names what
 /// they miss); fewer see less.
-const SEEN_PERCENT_MIN: usize = 75;
+const SEEN_PERCENT_MIN: usize = 88;
+/// The same of the race.
+const RACE_PERCENT_MIN: usize = 60;
 /// Seeds of the sweep.
 const SEEDS: u64 = 1_000;
 
@@ -49,11 +51,22 @@ fn swept(seeds: u64) -> BTreeSet<u64> {
 /// Scaled by `MOORED_SEEDS`; in full it is `MOORED_SEEDS=10000 cargo test --release -p moored-sim --test transitions`.
 #[test]
 fn a_sweep_sees_most_transitions_that_are_enumerated() {
+    let bounds = Bounds { sends: 1, stops: 1, crashes: 0, late_updates: 0, refusals: 0 };
+    compare(&explored(bounds, 60), SEEN_PERCENT_MIN);
+}
+
+/// The exploration takes its time: `cargo test --release -p moored-sim --test transitions -- --ignored --nocapture`.
+#[test]
+#[ignore = "explores for many seconds without optimisation"]
+fn a_sweep_sees_most_transitions_of_the_race() {
+    let bounds = Bounds { sends: 2, stops: 2, crashes: 1, late_updates: 1, refusals: 0 };
+    compare(&explored(bounds, 12), RACE_PERCENT_MIN);
+}
+
+fn compare(enumerated: &BTreeSet<Transition>, percent_min: usize) {
     #[expect(clippy::disallowed_methods, reason = "a test's own switch")]
     let asked = std::env::var("MOORED_SEEDS").ok().and_then(|text| text.parse().ok());
     let seeds: u64 = asked.unwrap_or(SEEDS);
-    let bounds = Bounds { sends: 1, stops: 1, crashes: 0, late_updates: 0, refusals: 0 };
-    let enumerated = explored(bounds, 60);
     let seen = swept(seeds);
     let missing: Vec<_> = enumerated.iter().filter(|t| !seen.contains(&t.key())).collect();
     let percent = 100 * (enumerated.len() - missing.len()) / enumerated.len();
@@ -63,5 +76,5 @@ fn a_sweep_sees_most_transitions_that_are_enumerated() {
         enumerated.len(),
         told.join("\n")
     );
-    assert!(percent >= SEEN_PERCENT_MIN, "{percent} %:\n{}", told.join("\n"));
+    assert!(percent >= percent_min, "{percent} %:\n{}", told.join("\n"));
 }

@@ -121,8 +121,9 @@ fn cancel(writer: &mut Writer) -> CancelReaction {
     let on = writer.on;
     let mut reaction = CancelReaction { steps: writer.cancelled(), ..CancelReaction::default() };
     let dice = &mut writer.dice;
+    let resists = on.has(Feature::Resists) && dice.in_16(8);
     let mut perhaps = |feature, n| on.has(feature) && dice.in_16(n);
-    if perhaps(Feature::NeverAnswers, 6) || perhaps(Feature::PressedInGrace, 12) {
+    if resists || perhaps(Feature::NeverAnswers, 6) || perhaps(Feature::PressedInGrace, 12) {
         reaction.obey = Obey::Never;
     } else if on.has(Feature::DoubleAnswers) && dice.in_16(6) {
         reaction.obey = Obey::Twice;

@@ -21,6 +21,7 @@ const URN: &[Feature] = &[
     Feature::StoreLate,
     Feature::SupervisorKilled,
     Feature::Suspends,
+    Feature::LongStalls,
 ];
 
 /// Those that end a host.
@@ -29,6 +30,8 @@ const CRASHES: &[Feature] =
 
 /// A day, beyond the age at which an operation may no longer begin.
 const DAY_MS: u64 = 25 * 60 * 60 * 1_000;
+
+const LADDER_MS: u64 = moored::session::ladder::POSIX_STOP_MS_MAX;
 
 pub(super) fn faults(
     seed: u64,
@@ -110,6 +113,7 @@ fn fault(dice: &mut Dice, kind: Feature) -> Fault {
             Fault::StoreRefuses { commits: u32::try_from(dice.magnitude(1, 40)).unwrap_or(1) }
         }
         Feature::StoreCloses => Fault::StoreCloses,
+        Feature::LongStalls => Fault::StoreStalls { ms: dice.between(LADDER_MS, 3 * LADDER_MS) },
         Feature::StoreStalls => Fault::StoreStalls { ms: dice.magnitude(10, 6_000) },
         Feature::StoreLate => Fault::StoreAnswersLate { ms: dice.magnitude(10, 6_000) },
         Feature::SupervisorKilled => Fault::SupervisorKilled,

@@ -275,11 +275,13 @@ features! {
     /// It falls right behind the answer that makes its session ready.
     FallsWhenReady: "falls_when_ready", 1;
     /// A Stop is pressed while a message is handed over.
-    StopsAtHandover: "stops_at_handover", 2;
+    StopsAtHandover: "stops_at_handover", 4;
     /// Nothing is said before a turn's answer.
-    SilentTurns: "silent_turns", 2;
-    /// It leaves for nothing but SIGKILL, and may take longer to die than anybody waits.
-    Resists: "resists", 2;
+    SilentTurns: "silent_turns", 3;
+    /// It leaves for nothing but SIGKILL, which may be late, and may take longer to die than anybody waits.
+    Resists: "resists", 3;
+    /// A commit takes longer than an end with all its windows.
+    LongStalls: "long_stalls", 2;
     /// The ends of stdout and stderr are read late, in any order.
     LateEnds: "late_ends", 3;
 }

@@ -9,7 +9,7 @@ use super::dice::{Dice, Stream};
 use super::feature::{Feature, Features};
 use crate::kernel::{KernelKind, Pick};
 use crate::scenario::Options;
-use crate::world::{PIPE_US_SLOWEST, WorldOptions};
+use crate::world::WorldOptions;
 
 /// The steps among which the drops of a run with few preemptions fall.
 const PCT_STEPS: u64 = 4_000;
@@ -69,7 +69,7 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
     world.supervisor_refused_one_in = rare(Feature::SupervisorsRefused);
     world.pid_reused_one_in = if on.has(Feature::PidsReused) { 2 } else { 8 };
     if on.has(Feature::SlowPipes) {
-        world.pipe_us_max = dice.magnitude(10_000, PIPE_US_SLOWEST);
+        world.pipe_us_max = dice.magnitude(10_000, 400_000);
         world.control_us_max = dice.magnitude(2_000, 100_000);
     }
     if on.has(Feature::LateTimers) {
@@ -86,7 +86,11 @@ fn world(dice: &mut Dice, on: Features) -> WorldOptions {
         world.tree_kill_us_max = dice.magnitude(400_000, 6_000_000);
     }
     if on.has(Feature::Resists) {
-        world.death_us_max = dice.between(1_000_000, 2 * POSIX_KILL_WAIT_MS * 1_000);
+        let late_us = dice.between(2, 4) * POSIX_KILL_WAIT_MS * 1_000;
+        match dice.in_16(8) {
+            true => world.death_us_max = late_us,
+            false => world.signal_us_max = late_us,
+        }
     }
     if on.has(Feature::LateEnds) {
         // Around the window for them as well.

@@ -110,6 +110,7 @@ pub const EXPLORE: Shape = Shape {
             Feature::FallsInSession,
             Feature::FallsWhenReady,
             Feature::LateEnds,
+            Feature::LongStalls,
             Feature::LongTurns,
             Feature::NeverAnswers,
             Feature::Resists,

@@ -1,6 +1,7 @@
 //! What the agent does in its turns.
 
-use moored::limits::LATE_UPDATE_WINDOW_MS;
+use moored::limits::{LATE_UPDATE_WINDOW_MS, STOP_GRACE_MS};
+use moored::session::ladder::POSIX_STOP_MS_MAX;
 use moored_fake_agents::script::step::{
     Close, IdForm, ReadAgain, Reply, Request, Step, StopReading, To,
 };
@@ -145,11 +146,16 @@ impl Writer {
             steps.push(steps::fall(&mut self.dice, self.on));
             return steps;
         }
-        let beats = match self.on.has(Feature::SilentTurns) {
+        let silent = self.on.has(Feature::SilentTurns);
+        let beats = match silent {
             true => 0,
             false => self.dice.pick(&[0, 1, 1, 2, 2, 3, 4, 6]),
         };
         let work_ms = match self.on.has(Feature::LongTurns) && self.dice.in_16(14) {
+            // Until an end with all its windows is over, or about to be.
+            true if silent && self.dice.in_16(8) => {
+                self.dice.between(STOP_GRACE_MS, STOP_GRACE_MS + 2 * POSIX_STOP_MS_MAX)
+            }
             true if self.dice.in_16(8) => self.dice.magnitude(1_000, WORK_MS_MAX),
             true => self.dice.between(20_000, WORK_MS_MAX),
             false => self.dice.pick(&[0, 1, 5, 20, 100, 400]),
@@ -162,7 +168,7 @@ impl Writer {
             }
             if n < beats {
                 self.beat(message, &mut steps);
-            } else if !self.on.has(Feature::SilentTurns) {
+            } else if !silent {
                 steps.push(steps::think("hm"));
             }
         }

@@ -27,7 +27,7 @@ use crate::kernel::SharedKernel;
 use crate::marks::WorldMark;
 use crate::witness::{Seen, SharedWitness};
 
-pub use options::{PIPE_US_SLOWEST, WorldOptions};
+pub use options::WorldOptions;
 pub(crate) use pipe::EndCloser;
 pub use pipe::{PIPE_BYTES_MAX, ReadEnd, WriteEnd, pipe, pipe_ending_late};
 pub use process::{Fork, ForkPlace, ProcessHandle, Stream};

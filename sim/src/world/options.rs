@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use moored::session::ladder::Profile;
 use serde::{Deserialize, Serialize};
 
-/// The slowest pipe that anybody simulates: what was written longer ago has been read, if it is read at all.
-pub const PIPE_US_SLOWEST: u64 = 400_000;
-
 /// The bounds of what a world may choose. `..._one_in` is 0 for never; `..._max` bounds a delay from above and is not
 /// reached. Which values are taken is the kernel's choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
