@@ -113,6 +113,8 @@ marks! {
     StopJoinedEnd, "3.2.1", "stop-joined-end", "a Stop met a child that was ending already";
     StopOfNothing, "3.2.1", "stop-of-nothing", "a Stop found nothing to stop";
     StopLate, "3.2.4", "stop-late", "a Stop named a turn that was over";
+    StopRepeated, "3.3.3", "stop-repeated", "a person pressed Stop again before what the first press stopped had ended";
+    StopFailed, "3.4.5", "stop-failed", "a Stop settled without a proof of the child's end";
     StopOfOpening, "3.2.4", "stop-of-opening", "a Stop named a turn whose row was still to come";
     StopUnrecorded, "5.10.5", "stop-unrecorded", "a Stop was answered without a row of it";
     StopWhileNotSaved, "3.1.2", "stop-while-not-saved", "a Stop reached the agent while the store refused";

@@ -300,9 +300,20 @@ impl Fold {
         Snapshot {
             cursor: self.cursor.clone(),
             fence: self.fence,
-            items: self.timeline().map(|(key, item)| view(key, item)).collect(),
+            items: self.timeline().map(|(key, item)| self.view(key, item)).collect(),
             submissions,
             context: self.context,
+        }
+    }
+
+    fn view(&self, key: &ItemKey, item: &Item) -> ItemView {
+        ItemView {
+            item: key.clone(),
+            revision: item.revision,
+            position: item.position,
+            scope: item.scope.clone(),
+            observed_ms: item.observed_ms,
+            body: self.published_body(item),
         }
     }
 
@@ -311,8 +322,14 @@ impl Fold {
         let mut items: Vec<_> = touched
             .items
             .iter()
-            .filter_map(|key| self.items.get(key).map(|item| view(key, item)))
+            .filter_map(|key| self.items.get(key).map(|item| self.view(key, item)))
             .collect();
+        let notes = items.iter().filter_map(|item| match &item.body {
+            ItemBody::Turn(turn) => self.corrected_note(&turn.turn),
+            _ => None,
+        });
+        let notes: Vec<_> = notes.filter(|note| !touched.items.contains(note)).collect();
+        items.extend(notes.iter().filter_map(|key| Some(self.view(key, self.items.get(key)?))));
         items.sort_by_key(|item| item.position);
         // A text that travels whole needs no growth beside it.
         let texts =
@@ -698,16 +715,5 @@ fn keep<T: Ord + Clone>(set: &mut BTreeSet<T>, value: &T, inside: bool) {
         set.insert(value.clone());
     } else {
         set.remove(value);
-    }
-}
-
-fn view(key: &ItemKey, item: &Item) -> ItemView {
-    ItemView {
-        item: key.clone(),
-        revision: item.revision,
-        position: item.position,
-        scope: item.scope.clone(),
-        observed_ms: item.observed_ms,
-        body: item.body.clone(),
     }
 }

@@ -53,6 +53,7 @@ impl Serialize for State<'_> {
             texts_made,
             discarded,
             withheld,
+            settle,
             closers,
             life,
             published,
@@ -61,7 +62,7 @@ impl Serialize for State<'_> {
             // What was met is no part of the state.
             met: _,
         } = self.0;
-        let mut state = to.serialize_struct("Session", 17)?;
+        let mut state = to.serialize_struct("Session", 18)?;
         state.serialize_field("policy", policy)?;
         state.serialize_field("record", record)?;
         state.serialize_field("plan", plan)?;
@@ -74,6 +75,7 @@ impl Serialize for State<'_> {
         state.serialize_field("texts_made", texts_made)?;
         state.serialize_field("discarded", discarded)?;
         state.serialize_field("withheld", withheld)?;
+        state.serialize_field("settle", settle)?;
         state.serialize_field("closers", closers)?;
         state.serialize_field("life", life)?;
         state.serialize_field("published", published)?;

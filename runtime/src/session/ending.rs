@@ -32,13 +32,15 @@ impl Session {
             self.record.closed = true;
             let mut rows = self.abandon_queued(FailureCode::ChatClosed);
             if let Some(turn) = self.plan.running_turn().map(|t| t.turn.clone()) {
-                let event = StopEvent {
+                let mut event = StopEvent {
                     op: operation.op.clone(),
                     reason: StopReason::UserClose,
                     turn: Some(turn),
                     named: false,
                     at_ms: now.wall_ms,
                 };
+                // A close that named no turn settles as a Stop does (rule 3.10.5).
+                self.open_settle(now, &mut event);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
             }
             self.plan(now, Draft::rows(rows).with_record());
@@ -216,6 +218,7 @@ impl Session {
         if !rows.is_empty() {
             self.plan(now, Draft::rows(rows));
         }
+        self.revise_stop_note(now);
         self.refuse_closers();
     }
 

@@ -45,6 +45,8 @@ pub struct Session {
     /// A message whose handover was recorded and whose frame a Stop held back: it goes first on the next child
     /// (decision D24).
     pub(super) withheld: Option<crate::ids::MessageId>,
+    /// The latest person's Stop on this host, until what it stopped has ended.
+    pub(super) settle: Option<super::settle::Settle>,
     /// Callers that wait for the child's end.
     pub(super) closers: Vec<Operation>,
     pub(super) life: Life,
@@ -64,6 +66,7 @@ pub(super) struct SummaryOf {
     revision: u64,
     phase: Option<crate::status::ChildPhase>,
     refusing: bool,
+    stopping: bool,
 }
 
 /// What the session still takes.
@@ -119,6 +122,7 @@ impl Session {
             texts_made: 0,
             discarded: 0,
             withheld: None,
+            settle: None,
             closers: Vec::new(),
             life: Life::Open,
             published: None,
@@ -207,6 +211,7 @@ impl Session {
             child: self.child.as_ref().and_then(Child::published),
             storage: refusing.then_some(StorageState::NotSaved),
             status_started_at: self.status_since.1,
+            stopping: self.is_stopping(),
         })
     }
 
@@ -253,6 +258,7 @@ impl Session {
     pub(super) fn advance(&mut self, now: Moment) {
         self.end_stuck_child(now);
         self.deliver(now);
+        self.close_settle();
         self.publish(now);
     }
 
@@ -264,6 +270,7 @@ impl Session {
             revision: self.record.revision,
             phase,
             refusing,
+            stopping: self.is_stopping(),
         };
         if self.published_of.as_ref() == Some(&of) {
             return;

@@ -16,6 +16,7 @@ pub mod record;
 mod restore;
 mod serializer;
 mod settings;
+mod settle;
 mod start;
 mod stop;
 mod text;
@@ -23,12 +24,12 @@ mod timers;
 mod turn;
 mod update;
 
+pub use crate::journal::STOP_NOTE;
 pub use defects::{Defects, Fault};
 pub use effect::*;
 pub use machine::Session;
 pub use phase::{ChildStands, Queued, SessionPhase};
 pub use settings::Policy;
-pub use stop::STOP_NOTE;
 
 #[cfg(test)]
 mod tests;

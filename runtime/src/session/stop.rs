@@ -11,17 +11,14 @@ use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::host::Stop;
 use crate::ids::{ItemKey, TurnKey, key};
 use crate::journal::{
-    ItemBody, ItemRow, Mark, Outcome, RowKind, StatusBody, StopEvent, StopReason, Tone, TurnBody,
-    TurnState,
+    ItemBody, ItemRow, Mark, Mutation, Outcome, RowKind, StatusBody, StopEvent, StopReason,
+    TurnBody, TurnState, stop_note, stop_note_item,
 };
 use crate::limits::STOP_GRACE_MS;
 use crate::planted::PlantedBug;
 use crate::platform::{Moment, Order, Signal};
 use crate::wire;
 use crate::wire::write_queue::FrameKind;
-
-/// The Stop's note when it was taken (rule 3.6.1).
-pub const STOP_NOTE: &str = "Cancellation requested.";
 
 /// What a Stop reaches (rule 3.2.1).
 enum Reach {
@@ -65,7 +62,7 @@ impl Session {
         if self.plants(PlantedBug::RunWhatAStopWithdrew) {
             rows.clear();
         }
-        let event = StopEvent {
+        let mut event = StopEvent {
             op: operation.op.clone(),
             reason: StopReason::UserStop,
             named: stop.turn.is_some(),
@@ -83,13 +80,16 @@ impl Session {
                     self.timers.arm(Timer::StopGrace, now.mono.plus_ms(STOP_GRACE_MS));
                 }
                 if withdrawn {
+                    self.open_settle(now, &mut event);
                     rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 }
+                self.reopen_settle();
                 self.answer_stop(now, &operation, stop.turn, withdrawn, rows);
                 self.retry_unproven_end(now);
             }
             Reach::Starting => {
                 self.sometimes(CoverageMark::StopWhileStarting);
+                self.open_settle(now, &mut event);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 self.answer_stop(now, &operation, stop.turn, true, rows);
                 self.end_child_as(now, Cause::Asked(StopReason::UserStop));
@@ -100,6 +100,7 @@ impl Session {
                 if self.appends.is_refusing() {
                     self.sometimes(CoverageMark::StopWhileNotSaved);
                 }
+                self.open_settle(now, &mut event);
                 self.withdraw_asks(now);
                 let note = self.stop_note(&operation, live.as_ref());
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
@@ -165,16 +166,47 @@ impl Session {
 
     /// Keyed by the turn it stopped, else by the press; every press on that turn rewrites one row (rule 3.6.2).
     fn stop_note(&self, operation: &Operation, live: Option<&TurnKey>) -> RowKind {
-        let subject = live.map_or(operation.op.as_str(), TurnKey::as_str);
-        let item = ItemKey(key(&["stop", subject]));
+        let item = stop_note_item(live.map_or(operation.op.as_str(), TurnKey::as_str));
+        RowKind::Item(self.note(item, live, stop_note::taken()))
+    }
+
+    fn note(&self, item: ItemKey, scope: Option<&TurnKey>, body: StatusBody) -> ItemRow {
         let revision = self.plan.next_revision(&item);
-        let body = StatusBody { tone: Tone::Info, text: STOP_NOTE.to_owned(), fact: None };
-        RowKind::Item(ItemRow {
-            item,
-            revision,
-            scope: live.cloned(),
-            body: ItemBody::Status(body),
-        })
+        ItemRow { item, revision, scope: scope.cloned(), body: ItemBody::Status(body) }
+    }
+
+    /// The end of the child failed while what the Stop was for still runs: its note says that it was not confirmed
+    /// (rule 3.6.5). One that was pressed before the turn showed moves to the turn.
+    pub(super) fn revise_stop_note(&mut self, now: Moment) {
+        let Some((_, stop)) = self.plan.latest_stop() else { return };
+        if stop.reason != StopReason::UserStop || !self.is_working() {
+            return;
+        }
+        let keys = stop.turn.iter().map(TurnKey::as_str).chain([stop.op.as_str()]);
+        let written = keys.map(stop_note_item).find(|item| self.plan.item(item).is_some());
+        let Some((old, item)) = written.and_then(|old| Some((old.clone(), self.plan.item(&old)?)))
+        else {
+            return;
+        };
+        if stop_note::is_unconfirmed(&item.body) {
+            return;
+        }
+        let running = self.plan.running_turn().map(|turn| turn.turn.clone());
+        let scope = running.or_else(|| item.scope.clone());
+        let new = match &scope {
+            Some(turn) => stop_note_item(turn.as_str()),
+            None => old.clone(),
+        };
+        let mut mutations = Vec::new();
+        if new != old {
+            let revision = self.plan.next_revision(&old);
+            mutations.push(Mutation::Tombstone { item: old, revision });
+        }
+        let revised = self.note(new, scope.as_ref(), stop_note::unconfirmed());
+        let settlement =
+            key(&["stop-failed", revised.item.as_str(), &revised.revision.to_string()]);
+        mutations.push(Mutation::Item(revised));
+        self.plan_batch(now, &settlement, mutations, Draft::default());
     }
 
     /// The answer never waits for the store: a Stop may run without its row (rule 5.10.5).
@@ -198,19 +230,24 @@ impl Session {
 
     /// THE turn-end rule (rule 3.4.7): only a person's Stop or close makes a cut turn a cancellation, and only the turn it
     /// stopped (invariant 6).
-    pub(super) fn apply_turn_end_rule(&mut self, body: &mut TurnBody) {
+    pub(super) fn apply_turn_end_rule(&mut self, now: Moment, body: &mut TurnBody) {
         let Some((_, stop)) = self.plan.latest_stop() else {
             return;
         };
         let binds = stop.turn.as_ref() == Some(&body.turn)
+            || (stop.turn.is_none() && self.settles())
             || self.plants(PlantedBug::BindAStopToTheNextTurn);
         if !stop.reason.is_a_persons() || !binds {
             return;
         }
         body.under_stop = true;
-        // An exit that was seen before the Stop stays news (rule 3.4.8).
-        let after = body.completed_ms.is_none_or(|end| end >= stop.at_ms)
-            || self.plants(PlantedBug::StopClaimsAnEarlierExit);
+        // An exit that was seen before the Stop stays news (rule 3.4.8). The host that saw both knows which came first,
+        // whatever the wall clock did.
+        let before = self
+            .came_before_the_press(now.mono)
+            .unwrap_or_else(|| body.completed_ms.is_some_and(|end| end < stop.at_ms));
+        let after = !before || self.plants(PlantedBug::StopClaimsAnEarlierExit);
+        self.bind_settle(&body.turn);
         match (body.state, body.outcome) {
             (TurnState::Interrupted, None) if after => {
                 self.met.sometimes(CoverageMark::CutMadeCancellation);

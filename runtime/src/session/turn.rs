@@ -111,6 +111,7 @@ impl Session {
             TurnEnd::cut(TurnState::Interrupted, Some(Outcome::Superseded), Some(now.wall_ms));
         self.end_turn(now, "superseded", superseded);
         self.close_text(now);
+        self.meet_turn(&body);
         let turn = body.turn.clone();
         let item = turn_item(&turn);
         let revision = self.plan.next_revision(&item);
@@ -242,7 +243,7 @@ impl Session {
             body.completed_ms = end.completed_ms;
             body.stop_reason = end.stop_reason;
             body.usage = end.usage;
-            self.apply_turn_end_rule(&mut body);
+            self.apply_turn_end_rule(now, &mut body);
             mutations.push(self.revise(&item, ItemBody::Turn(body)));
             mutations
         } else {
@@ -374,11 +375,12 @@ impl Session {
             self.sometimes(CoverageMark::AgentTurnKept);
         } else if by_agent {
             self.sometimes(CoverageMark::AgentTurnQuiet);
-            self.end_turn(
-                now,
-                "quiet",
-                TurnEnd::cut(TurnState::Completed, None, Some(now.wall_ms)),
-            );
+            // What falls quiet behind a cancel was cut by it (rule 3.12); by itself it is complete.
+            let state = match self.child.as_ref().is_some_and(|c| c.ending.is_some()) {
+                true => TurnState::Interrupted,
+                false => TurnState::Completed,
+            };
+            self.end_turn(now, "quiet", TurnEnd::cut(state, None, Some(now.wall_ms)));
             self.wound_down(now);
         }
     }

@@ -18,11 +18,13 @@ pub struct SummaryInput<'a> {
     pub storage: Option<StorageState>,
     /// When the present status began.
     pub status_started_at: Option<u64>,
+    /// A person's Stop is under way; it is read only while the session works (rule 4.1.1).
+    pub stopping: bool,
 }
 
 /// The summary (rule 4.3.1).
 pub fn summary(input: &SummaryInput<'_>) -> Summary {
-    let SummaryInput { record, fold, child, storage, status_started_at } = input;
+    let SummaryInput { record, fold, child, storage, status_started_at, stopping } = input;
     let status = status(fold);
     let working = status == Some(Status::Working);
     Summary {
@@ -37,7 +39,7 @@ pub fn summary(input: &SummaryInput<'_>) -> Summary {
         tool_name: fold.latest_tool().filter(|_| working).and_then(words).map(preview),
         last_assistant_message: fold.latest_answer().and_then(words).map(first_line),
         turn_outcome: if status == Some(Status::Idle) { verdict(fold) } else { None },
-        stopping: false,
+        stopping: working && *stopping,
         storage: *storage,
         conversation_name: record.name.clone(),
         updated_at: fold.updated_ms().max(record.created_ms),

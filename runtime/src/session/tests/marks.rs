@@ -116,7 +116,7 @@ fn each_rung_of_the_ladder_has_its_mark() {
         r.exits(Exit::Signal(15));
     });
     assert_eq!(term, [LeftUnknown, LeftAfterTerm, CutMadeCancellation]);
-    assert_eq!(met(&mut rig, |r| r.pass_ms(6_000)), [EndUnproven]);
+    assert_eq!(met(&mut rig, |r| r.pass_ms(6_000)), [EndUnproven, StopFailed]);
     assert_eq!(met(&mut rig, |r| r.stop(None)), [EndRetried, StopJoinedEnd]);
     rig.pass_ms(6_000);
     let proven = met(&mut rig, |r| r.exits(Exit::Signal(9)));

@@ -11,3 +11,4 @@ mod review;
 mod rig;
 mod settle;
 mod stop;
+mod stop_matrix;

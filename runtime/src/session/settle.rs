@@ -1,0 +1,144 @@
+//! The settle of a Stop: what a press is to this host from its effect until it is known what it stopped (rules 3.4, 4.1).
+//! It is memory, writes no row, and is gone with the host (rule 4.1.6).
+
+use super::machine::Session;
+use crate::coverage::CoverageMark;
+use crate::ids::TurnKey;
+use crate::journal::{Item, ItemBody, StopEvent, TurnBody, TurnState, turn_item};
+use crate::platform::{Moment, Mono};
+
+/// The latest person's Stop or close on this host.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Settle {
+    /// The turn it stopped: the one it named, else the one that ran when it was pressed, else the one that ended under it.
+    turn: Option<TurnKey>,
+    /// When it was first pressed; a repeat keeps it.
+    pressed: Mono,
+    /// The same, in the journal's time.
+    at_ms: u64,
+    /// It named its turn: there is nothing to settle (rule 3.4.2).
+    named: bool,
+    /// It named no turn, and what it stopped is not known yet: every turn that ends meanwhile is its own (rule 3.4.10).
+    open: bool,
+    /// What still reads stopping because the process's end failed (rule 3.4.5). Display only.
+    failed_on: Option<FailedOn>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+enum FailedOn {
+    /// The turn that ran then.
+    Turn(TurnKey),
+    /// No turn ran: the next that opens, unless a message was handed over before.
+    Next,
+}
+
+impl Session {
+    /// A person's Stop takes effect. A repeat keeps what the earlier press bound and when it was (rules 3.3.3, 3.4.6); gives
+    /// the event's turn and time.
+    pub(super) fn open_settle(&mut self, now: Moment, event: &mut StopEvent) {
+        let earlier = self.settle.take().filter(|earlier| {
+            let same = event.turn.is_none() || earlier.turn.is_none() || event.turn == earlier.turn;
+            same && self.is_unsettled(earlier)
+        });
+        if let Some(earlier) = &earlier {
+            self.sometimes(CoverageMark::StopRepeated);
+            event.at_ms = event.at_ms.min(earlier.at_ms);
+            event.turn = event.turn.take().or_else(|| earlier.turn.clone());
+        }
+        self.settle = Some(Settle {
+            turn: event.turn.clone(),
+            pressed: earlier.as_ref().map_or(now.mono, |earlier| earlier.pressed),
+            at_ms: event.at_ms,
+            named: event.named,
+            open: !event.named,
+            failed_on: earlier.and_then(|earlier| earlier.failed_on),
+        });
+    }
+
+    /// A press joins an end that a press before it began: its proof is waited for again (rules 3.4.6, 3.7.2).
+    pub(super) fn reopen_settle(&mut self) {
+        if let Some(settle) = self.settle.as_mut().filter(|settle| !settle.named) {
+            settle.open = true;
+        }
+    }
+
+    /// Nothing has ended yet that this press could have stopped.
+    fn is_unsettled(&self, settle: &Settle) -> bool {
+        settle.turn.as_ref().is_none_or(|turn| match self.plan.item(&turn_item(turn)) {
+            Some(Item { body: ItemBody::Turn(turn), .. }) => !has_ended(turn.state),
+            _ => false,
+        })
+    }
+
+    /// Whether a turn that ends is the open settle's own.
+    pub(super) fn settles(&self) -> bool {
+        self.settle.as_ref().is_some_and(|settle| settle.open)
+    }
+
+    /// A turn ended under the open settle: it is what the Stop stopped (rule 3.4.4).
+    pub(super) fn bind_settle(&mut self, turn: &TurnKey) {
+        if let Some(settle) = self.settle.as_mut().filter(|s| s.open && s.turn.is_none()) {
+            settle.turn = Some(turn.clone());
+        }
+    }
+
+    /// Whether what was seen at `seen` came before the press; none where the press was on an earlier host.
+    pub(super) fn came_before_the_press(&self, seen: Mono) -> Option<bool> {
+        self.settle.as_ref().map(|settle| seen < settle.pressed)
+    }
+
+    /// A turn opens. Behind a Stop that failed before any turn showed it is that Stop's, unless a message opens it
+    /// (rule 3.7.5).
+    pub(super) fn meet_turn(&mut self, body: &TurnBody) {
+        let Some(settle) = self.settle.as_mut().filter(|s| s.failed_on == Some(FailedOn::Next))
+        else {
+            return;
+        };
+        if body.user_item.is_some() {
+            self.settle = None;
+        } else {
+            settle.failed_on = Some(FailedOn::Turn(body.turn.clone()));
+        }
+    }
+
+    /// Closes the settle once the end of what it stopped is on disk, or the child's end is known, proven or not
+    /// (rule 3.4.3, decision D13).
+    pub(super) fn close_settle(&mut self) {
+        let Some(settle) = &self.settle else { return };
+        let turn = settle.turn.as_ref().map(turn_item);
+        let state = turn.and_then(|item| match &self.durable.item(&item)?.body {
+            ItemBody::Turn(turn) => Some(turn.state),
+            _ => None,
+        });
+        let ended = state.is_some_and(has_ended);
+        let unproven = self.is_unproven();
+        if ended || self.child.is_none() {
+            self.settle = None;
+        } else if settle.open && unproven {
+            let live = self.durable.running_turn().map(|turn| turn.turn.clone());
+            self.sometimes(CoverageMark::StopFailed);
+            if let Some(settle) = self.settle.as_mut() {
+                settle.open = false;
+                let failed_on = live.map_or(FailedOn::Next, FailedOn::Turn);
+                settle.failed_on.get_or_insert(failed_on);
+            }
+        }
+    }
+
+    /// "Stopping...": derived, and published only while the session works (rule 4.1.2).
+    pub(super) fn is_stopping(&self) -> bool {
+        let Some(settle) = &self.settle else { return false };
+        let runs = |turn: &TurnKey| self.durable.running_turn().is_some_and(|t| t.turn == *turn);
+        settle.open
+            || match (&settle.turn, &settle.failed_on) {
+                (Some(turn), _) | (None, Some(FailedOn::Turn(turn))) => runs(turn),
+                (None, Some(FailedOn::Next)) => true,
+                (None, None) => false,
+            }
+    }
+}
+
+/// Proven to be over.
+fn has_ended(state: TurnState) -> bool {
+    matches!(state, TurnState::Completed | TurnState::Interrupted)
+}
