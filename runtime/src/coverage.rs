@@ -115,6 +115,7 @@ marks! {
     StopLate, "3.2.4", "stop-late", "a Stop named a turn that was over";
     StopRepeated, "3.3.3", "stop-repeated", "a person pressed Stop again before what the first press stopped had ended";
     StopFailed, "3.4.5", "stop-failed", "a Stop settled without a proof of the child's end";
+    WrittenOff, "1.5.2", "written-off", "an end could not be proven, and nobody is left who could prove it";
     StopOfOpening, "3.2.4", "stop-of-opening", "a Stop named a turn whose row was still to come";
     StopUnrecorded, "5.10.5", "stop-unrecorded", "a Stop was answered without a row of it";
     StopWhileNotSaved, "3.1.2", "stop-while-not-saved", "a Stop reached the agent while the store refused";

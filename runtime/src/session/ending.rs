@@ -219,7 +219,23 @@ impl Session {
             self.plan(now, Draft::rows(rows));
         }
         self.revise_stop_note(now);
+        self.write_off(now);
         self.refuse_closers();
+    }
+
+    /// Nobody is left who could ever prove the end of what runs: it is unverifiable, not running for ever (rules 1.5.2,
+    /// 8.2).
+    fn write_off(&mut self, now: Moment) {
+        if self.child.as_ref().is_some_and(|c| c.supervisor_lost && c.root.is_none()) {
+            self.sometimes(CoverageMark::WrittenOff);
+            let unsettled = self.unsettled_prompt(UnknownReason::ProviderClosed);
+            self.plan_batch(now, &self.settlement("written-off"), unsettled, Draft::default());
+            self.end_turn(now, "written-off", TurnEnd::cut(TurnState::Unverifiable, None, None));
+            if let Some(child) = self.child.as_mut() {
+                child.prompt = None;
+                child.cut_off = true;
+            }
+        }
     }
 
     fn refuse_closers(&mut self) {

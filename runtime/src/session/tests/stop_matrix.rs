@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::rig::{AGENT_SESSION, Rig};
 use crate::journal::{ItemBody, Outcome, STOP_NOTE, TurnState};
-use crate::platform::Exit;
+use crate::platform::{Exit, Report};
 use crate::session::{Answer, CallId};
 use crate::status::Status;
 
@@ -272,4 +272,19 @@ fn the_wall_clock_does_not_say_whether_an_exit_came_before_the_press() {
         Some(Outcome::Cancellation),
         "it was seen behind the press"
     );
+}
+
+#[test]
+fn a_turn_whose_supervisor_was_lost_under_a_stop_does_not_run_for_ever() {
+    let mut rig = working();
+    rig.stop(None);
+    let generation = rig.generation.clone();
+    rig.session.handle_report(rig.now, &generation, Report::SupervisorLost);
+    rig.settle();
+    rig.pass_ms(60_000);
+    assert_eq!(rig.last_turn().state, TurnState::Unverifiable);
+    assert_eq!(rig.lines(), [UNCONFIRMED]);
+    let summary = rig.summary();
+    assert_eq!((summary.status, summary.stopping), (Some(Status::Idle), false));
+    assert_eq!(summary.turn_outcome, Some(Outcome::Unconfirmed), "table 8.2");
 }
