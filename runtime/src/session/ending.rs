@@ -499,8 +499,8 @@ impl Session {
         }
         if !was_ready {
             mutations.extend(self.failed_start(requested));
-        } else if !requested {
-            mutations.extend(self.never_prompted());
+        } else {
+            mutations.extend(self.never_prompted(requested));
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };
@@ -541,19 +541,30 @@ impl Session {
 
     /// The child left by itself before the message it was started for was written to it: that one is rejected, or an agent
     /// that always leaves so would be started for ever (rule 5.3.3). One that came later has a start of its own.
-    fn never_prompted(&mut self) -> Option<Mutation> {
-        let child = self.child.as_ref()?;
-        let message = child.start_for.as_ref()?;
+    ///
+    /// Where no other child comes, none that waits is left behind: nobody looks at a closed session with a free lease again.
+    fn never_prompted(&mut self, requested: bool) -> Option<Mutation> {
         let held = self.held_back();
-        let waits = child.dispatching.as_ref() == Some(message) || held.as_ref() == Some(message);
-        if !waits {
+        let child = self.child.as_ref()?;
+        let message = child.dispatching.clone().or(held)?;
+        let was_for_it = child.start_for.as_ref() == Some(&message);
+        if self.plan.submission(&message)?.view.state != SubmissionState::HandedOver {
             return None;
         }
-        let words = child.last_words();
-        let fact = FailureFact::quoting(FailureCode::ProviderStartFailed, words.as_deref());
-        let rejection = self.start_rejections(child, &fact).pop();
-        self.sometimes(CoverageMark::LeftBeforePrompt);
-        rejection.map(Mutation::Dispatch)
+        let fact = match self.life {
+            Life::Open if requested || !was_for_it => return None,
+            Life::Open => {
+                let words = child.last_words();
+                self.sometimes(CoverageMark::LeftBeforePrompt);
+                FailureFact::quoting(FailureCode::ProviderStartFailed, words.as_deref())
+            }
+            Life::Closed => FailureFact::new(FailureCode::ChatClosed),
+            Life::Quitting | Life::ReadOnly => FailureFact::new(FailureCode::HostStopped),
+        };
+        if self.life != Life::Open {
+            self.sometimes(CoverageMark::HeldRejected);
+        }
+        Some(Mutation::Dispatch(super::deliver::rejection(&message, fact)))
     }
 
     /// One error row a failed start, and the one message it was for (rules 5.3.4, 5.6.1).
