@@ -110,7 +110,7 @@ impl SimPlatform {
             false => supervised(world, &starter, &spec, with, program, ends),
         };
         if self.read_start_time().await.is_err() {
-            self.end_unidentified(&started.identity.root).await;
+            self.end_unidentified(spec.token.as_str()).await;
             return Err(SpawnError::Unidentified);
         }
         Ok(SpawnedChild {
@@ -132,11 +132,10 @@ impl SimPlatform {
     }
 
     /// Whoever started it ends it before it says so: nobody could recognise it again.
-    async fn end_unidentified(&self, root: &ProcessIdentity) {
+    async fn end_unidentified(&self, token: &str) {
         let world = &self.0.world;
-        let token = world.process(root).and_then(|row| row.token).unwrap_or_default();
         loop {
-            let mut left = world.living_with_token(&token);
+            let mut left = world.living_with_token(token);
             left.retain(|process| process.name != SUPERVISOR);
             if left.is_empty() {
                 return;

@@ -22,7 +22,7 @@ fn counts(explored: &Explored) -> (u64, u64, u64, usize) {
 fn one_message_is_explored_whole() {
     let explored = explore(Bounds { sends: 1, ..Bounds::default() }, 1);
     assert!(explored.closed && !explored.cut_short);
-    assert_eq!(counts(&explored), (558, 955, 398, 29));
+    assert_eq!(counts(&explored), (212, 350, 139, 18));
 }
 
 #[test]

@@ -101,7 +101,13 @@ fn the_small_alphabet_is_small() {
         assert!(count(|act| matches!(act, Act::Send { .. })) <= 2, "seed {seed}");
         assert!(count(|act| matches!(act, Act::Stop { .. })) <= 2, "seed {seed}");
         let crashes = |fault: &Fault| matches!(fault, Fault::HostCrash { .. });
-        let refuses = |fault: &Fault| matches!(fault, Fault::StoreRefuses { .. });
+        // The exploration has them as an exit at any time, and as a store that is slow as long as it likes.
+        let refuses = |fault: &Fault| {
+            matches!(
+                fault,
+                Fault::AgentKilled | Fault::StoreRefuses { .. } | Fault::StoreStalls { .. }
+            )
+        };
         assert!(faults.iter().all(|f| crashes(&f.fault) || refuses(&f.fault)), "seed {seed}");
         assert!(faults.iter().filter(|f| crashes(&f.fault)).count() <= 1, "seed {seed}");
     }

@@ -129,7 +129,7 @@ impl Session {
         self.withheld.clone().filter(|m| self.is_handed_over(m))
     }
 
-    fn is_handed_over(&self, message: &MessageId) -> bool {
+    pub(super) fn is_handed_over(&self, message: &MessageId) -> bool {
         self.plan.submission(message).is_some_and(|s| s.view.state == SubmissionState::HandedOver)
     }
 

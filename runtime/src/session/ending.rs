@@ -518,13 +518,8 @@ impl Session {
         }
         if !was_ready {
             mutations.extend(self.failed_start(requested));
-        } else if !requested {
-            let fact = FailureFact::new(FailureCode::ProviderExited);
-            let undelivered = self.child.as_ref().map(|child| self.start_rejections(child, &fact));
-            for rejection in undelivered.into_iter().flatten() {
-                self.sometimes(CoverageMark::LeftBeforePrompt);
-                mutations.push(Mutation::Dispatch(rejection));
-            }
+        } else {
+            mutations.extend(self.never_prompted(requested).into_iter().map(Mutation::Dispatch));
         }
         let reason =
             if requested { UnknownReason::ProviderClosed } else { UnknownReason::ProviderExited };
@@ -561,6 +556,34 @@ impl Session {
         if cuts && root.exit == Exit::Code(0) {
             self.met.sometimes(CoverageMark::CleanExitMidTurn);
         }
+    }
+
+    /// The message that the child never saw. The one that a child was started for is rejected if that left by itself, or an
+    /// agent that always leaves so would be started for ever (rule 5.3.3); one that came later has a start of its own.
+    /// Where no other child comes, none is left behind: nobody looks at a closed session with a free lease again.
+    fn never_prompted(&mut self, requested: bool) -> Vec<DispatchRow> {
+        let Some(child) = self.child.as_ref() else { return Vec::new() };
+        let (rejections, mark) = match self.life {
+            Life::Open if requested => return Vec::new(),
+            Life::Open => {
+                let fact = FailureFact::new(FailureCode::ProviderExited);
+                (self.start_rejections(child, &fact), CoverageMark::LeftBeforePrompt)
+            }
+            life => {
+                let code = match life {
+                    Life::Closed => FailureCode::ChatClosed,
+                    _ => FailureCode::HostStopped,
+                };
+                let message = child.dispatching.clone().or(self.held_back());
+                let overtaken = message.filter(|message| self.is_handed_over(message));
+                let reject = |m| super::deliver::rejection(&m, FailureFact::new(code));
+                (overtaken.map(reject).into_iter().collect(), CoverageMark::HeldRejected)
+            }
+        };
+        if !rejections.is_empty() {
+            self.sometimes(mark);
+        }
+        rejections
     }
 
     /// One error row a failed start, and the one message it was for (rules 5.3.4, 5.6.1).

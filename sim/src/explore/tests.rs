@@ -79,7 +79,7 @@ fn a_merge_loses_nothing_with_late_words_and_refusals() {
 
 #[test]
 fn a_merge_loses_nothing_with_two_messages() {
-    merges_lose_nothing(Bounds { sends: 2, stops: 1, ..Bounds::default() }, 700);
+    merges_lose_nothing(Bounds { sends: 2, stops: 1, ..Bounds::default() }, 2_000);
 }
 
 #[test]

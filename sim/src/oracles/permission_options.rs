@@ -1,6 +1,6 @@
 //! A permission is answered with what the agent offered, or cancelled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use moored::platform::Mono;
 use serde::Deserialize;
@@ -11,8 +11,9 @@ use crate::witness::{ChildNo, Facts, Line, Seen, Shape};
 /// Nobody makes up an option, and nobody chooses for a person.
 #[derive(Default)]
 pub(super) struct AnsweredPermissions {
-    /// What each open request offers, by its id.
-    offered: BTreeMap<ChildNo, BTreeMap<String, Vec<String>>>,
+    /// What each open request offers, by its id, the oldest first: agents may use one again before they have read the answer
+    /// to the first.
+    offered: BTreeMap<ChildNo, BTreeMap<String, VecDeque<Vec<String>>>>,
 }
 
 fn options(line: &Line<'_>) -> Option<Vec<String>> {
@@ -73,12 +74,14 @@ impl Oracle for AnsweredPermissions {
                 if line.method() == Some("session/request_permission") =>
             {
                 if let (Some(id), Some(options)) = (line.id, options(line)) {
-                    self.offered.entry(*child).or_default().insert(id.to_owned(), options);
+                    let of_child = self.offered.entry(*child).or_default();
+                    of_child.entry(id.to_owned()).or_default().push_back(options);
                 }
             }
             Seen::HostWrote { child, line } if line.shape == Shape::Answer => {
                 let Some(id) = line.id else { return Ok(()) };
-                let offered = self.offered.get_mut(child).and_then(|asked| asked.remove(id));
+                let asked = self.offered.get_mut(child).and_then(|asked| asked.get_mut(id));
+                let offered = asked.and_then(VecDeque::pop_front);
                 let Some(offered) = offered else { return Ok(()) };
                 match selected(line) {
                     Ok(Some(option)) if !offered.contains(&option) => {
@@ -115,6 +118,25 @@ mod tests {
     fn what_was_offered_and_a_dismissal_hold() {
         answered(r#"{"outcome":"selected","optionId":"yes"}"#).holds();
         answered(r#"{"outcome":"cancelled"}"#).holds();
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_before_its_answer_was_read_is_two_requests() {
+        let asks = |story: Story, option: &str| {
+            let options = format!(r#"[{{"optionId":"{option}","name":"Yes"}}]"#);
+            let params = format!(r#"{{"options":{options}}}"#);
+            let line =
+                format!(r#"{{"id":7,"method":"session/request_permission","params":{params}}}"#);
+            story.agent_wrote(0, &line)
+        };
+        let answers = |story: Story, option: &str| {
+            let outcome = format!(r#"{{"outcome":"selected","optionId":"{option}"}}"#);
+            story.host_wrote(0, &format!(r#"{{"id":7,"result":{{"outcome":{outcome}}}}}"#))
+        };
+        let two =
+            || asks(asks(Story::of(AnsweredPermissions::default()).spawned(0), "yes"), "certainly");
+        answers(answers(two(), "yes"), "certainly").holds();
+        answers(two(), "certainly").breaks("which it did not offer");
     }
 
     #[test]

@@ -161,24 +161,22 @@ mod tests {
         Unit { session: session(), fence: Fence(1), rows: Vec::new(), ledger: None, record: None }
     }
 
-    fn refused() -> Refusal {
-        Refusal::Retry { reason: RetryReason::Full }
-    }
-
     #[test]
     fn what_is_asked_right_before_the_store_refuses_is_not_read() {
-        let answered = |story: Story, refusal| {
-            let session = session();
+        let (session, full) = (session(), Refusal::Retry { reason: RetryReason::Full });
+        let refused = |story: Story| {
+            let refusal = Some(&full);
             story.see(&Seen::UnitAnswered { host: 0, session: &session, last_seq: 1, refusal })
         };
-        answered(asked().at_ms(2), Some(&refused())).at_ms(4_000).stdin_closed(0).holds();
-        let early = answered(asked().at_ms(1_000), Some(&refused()));
+        refused(asked().at_ms(2)).at_ms(4_000).stdin_closed(0).holds();
+        let early = refused(asked().at_ms(1_000));
         early.at_ms(4_000).stdin_closed(0).breaks("was never answered");
     }
 
     #[test]
     fn an_answer_may_be_behind_what_the_store_stalls() {
-        let stalls = |ms| asked().at_ms(ms).see(&Seen::Submitted { host: 0, unit: &unit() });
+        let unit = unit();
+        let stalls = |ms| asked().at_ms(ms).see(&Seen::Submitted { host: 0, unit: &unit });
         stalls(1).at_ms(4_000).stdin_closed(0).holds();
         stalls(3_500).at_ms(4_000).stdin_closed(0).breaks("was never answered");
     }

@@ -91,7 +91,8 @@ impl Keeper {
             );
             match first(crashed.wait_for(|crashed| *crashed), news, pending::<()>()).await {
                 First::One(_) => {
-                    self.terminate().await;
+                    // The operating system ends them with the last handle, and gives nothing up.
+                    terminate(&self.world, self.job, GivesUp::Never).await;
                     return;
                 }
                 First::Two(First::One(exit)) => {
@@ -123,7 +124,10 @@ impl Keeper {
                 let world = Arc::clone(&self.world);
                 let job = self.job;
                 // The call does not wait for the kill, whose result proves nothing (rule 1.6.4).
-                kernel.spawn("tree kill", Box::pin(async move { terminate(&world, job).await }));
+                kernel.spawn(
+                    "tree kill",
+                    Box::pin(async move { terminate(&world, job, GivesUp::AtItsCap).await }),
+                );
                 machine.handle_signalled(Signal::Kill, true);
             }
             Act::SignalGroup(Signal::Term) => machine.handle_signalled(Signal::Term, false),
@@ -147,7 +151,7 @@ impl Keeper {
     }
 
     async fn terminate(&self) {
-        terminate(&self.world, self.job).await;
+        terminate(&self.world, self.job, GivesUp::AtItsCap).await;
     }
 }
 
@@ -161,13 +165,22 @@ fn active(world: &SharedWorld, job: u32) -> Vec<ProcessRow> {
     world.lock().table.rows().filter(mine).cloned().collect()
 }
 
-/// Ends every active process of the job, slowly; past the cap it is given up and ends nobody.
-async fn terminate(world: &SharedWorld, job: u32) {
+/// Whether an end of a job can be given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GivesUp {
+    /// The keeper waits no longer.
+    AtItsCap,
+    /// Nobody waits for it.
+    Never,
+}
+
+/// Ends every active process of the job, slowly; past the cap it may be given up, and ends nobody.
+async fn terminate(world: &SharedWorld, job: u32, gives_up: GivesUp) {
     let kernel = world.kernel();
     let takes_us = kernel.choose("process.tree_kill_us", world.options().tree_kill_us_max);
     let cap_us = TREE_KILL_MS_MAX * 1_000;
     kernel.sleep_us(takes_us.min(cap_us)).await;
-    let given_up = takes_us >= cap_us;
+    let given_up = takes_us >= cap_us && gives_up == GivesUp::AtItsCap;
     world.note("job.terminate", format_args!("{job} given up {given_up}"));
     if given_up {
         return;

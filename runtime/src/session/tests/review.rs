@@ -432,6 +432,24 @@ fn an_agent_that_leaves_before_its_first_prompt_is_not_started_for_ever() {
     assert!(rig.frames.is_empty());
 }
 
+/// A closed session whose lease is free is looked at by no later host: its child's end leaves no message open.
+#[test]
+fn a_message_that_a_close_overtook_at_its_handover_is_settled_with_the_child() {
+    let mut rig = Rig::ready();
+    rig.commits = false;
+    rig.send("m2", "two");
+    rig.commit_one();
+    rig.close();
+    rig.exits(Exit::Code(0));
+    let releases = rig.units.iter().position(|(_, unit)| {
+        unit.record.as_ref().is_some_and(|change| change.record.lease.claim == Claim::Released)
+    });
+    let last = releases.expect("the end releases the lease");
+    (0..=last).for_each(|_| rig.commit_one());
+    assert_eq!(rig.state_of("m2"), crate::journal::SubmissionState::Rejected);
+    assert!(rig.frames.is_empty());
+}
+
 /// The other side of that boundary: the agent was not started for it, so it has a start of its own.
 #[test]
 fn a_later_message_survives_an_agent_that_leaves_before_its_prompt() {
