@@ -79,7 +79,14 @@ fn listed(
     fault: Option<String>,
 ) -> Listed {
     // Of a child only its host knows; the journal alone is read here.
-    let input = SummaryInput { record, fold, child: None, storage: None, status_started_at: None };
+    let input = SummaryInput {
+        record,
+        fold,
+        child: None,
+        storage: None,
+        status_started_at: None,
+        stopping: false,
+    };
     Listed { summary: summary(&input), closed: record.closed, rows, fault }
 }
 

@@ -6,6 +6,7 @@ use crate::coverage::CoverageMark;
 use crate::ids::TurnKey;
 use crate::journal::{Item, ItemBody, StopEvent, TurnBody, TurnState, turn_item};
 use crate::platform::{Moment, Mono};
+use crate::status::{Status, status};
 
 /// The latest person's Stop or close on this host.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -22,6 +23,9 @@ pub(super) struct Settle {
     open: bool,
     /// What still reads stopping because the process's end failed (rule 3.4.5). Display only.
     failed_on: Option<FailedOn>,
+    /// It was published, and the session did not work any more: it does not rise again without a press, whatever is sent
+    /// meanwhile (rule 4.1.4, decision D27).
+    fell: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -52,6 +56,7 @@ impl Session {
             named: event.named,
             open: !event.named,
             failed_on: earlier.and_then(|earlier| earlier.failed_on),
+            fell: false,
         });
     }
 
@@ -59,6 +64,7 @@ impl Session {
     pub(super) fn reopen_settle(&mut self) {
         if let Some(settle) = self.settle.as_mut().filter(|settle| !settle.named) {
             settle.open = true;
+            settle.fell = false;
         }
     }
 
@@ -104,7 +110,10 @@ impl Session {
     /// Closes the settle once the end of what it stopped is on disk, or the child's end is known, proven or not
     /// (rule 3.4.3, decision D13).
     pub(super) fn close_settle(&mut self) {
-        let Some(settle) = &self.settle else { return };
+        let works = status(&self.durable) == Some(Status::Working);
+        let shown = self.published.as_ref().is_some_and(|summary| summary.stopping);
+        let Some(settle) = &mut self.settle else { return };
+        settle.fell |= shown && !works;
         let turn = settle.turn.as_ref().map(turn_item);
         let state = turn.and_then(|item| match &self.durable.item(&item)?.body {
             ItemBody::Turn(turn) => Some(turn.state),
@@ -114,7 +123,7 @@ impl Session {
         let unproven = self.is_unproven();
         if ended || self.child.is_none() {
             self.settle = None;
-        } else if settle.open && unproven {
+        } else if unproven && self.settles() {
             let live = self.durable.running_turn().map(|turn| turn.turn.clone());
             self.sometimes(CoverageMark::StopFailed);
             if let Some(settle) = self.settle.as_mut() {
@@ -129,6 +138,9 @@ impl Session {
     pub(super) fn is_stopping(&self) -> bool {
         let Some(settle) = &self.settle else { return false };
         let runs = |turn: &TurnKey| self.durable.running_turn().is_some_and(|t| t.turn == *turn);
+        if settle.fell {
+            return false;
+        }
         settle.open
             || match (&settle.turn, &settle.failed_on) {
                 (Some(turn), _) | (None, Some(FailedOn::Turn(turn))) => runs(turn),

@@ -373,14 +373,16 @@ impl Session {
             self.child.as_ref().and_then(|c| c.turn.as_ref()).is_some_and(|t| t.by_agent);
         if by_agent && self.plan.running_tools().next().is_some() {
             self.sometimes(CoverageMark::AgentTurnKept);
+        } else if by_agent && self.child.as_ref().is_some_and(|c| c.ending.is_some()) {
+            // Behind a cancel nothing comes any more; that it was cut is proven by the exit (rules 3.5.2, 3.12).
+            self.begin_ladder(now);
         } else if by_agent {
             self.sometimes(CoverageMark::AgentTurnQuiet);
-            // What falls quiet behind a cancel was cut by it (rule 3.12); by itself it is complete.
-            let state = match self.child.as_ref().is_some_and(|c| c.ending.is_some()) {
-                true => TurnState::Interrupted,
-                false => TurnState::Completed,
-            };
-            self.end_turn(now, "quiet", TurnEnd::cut(state, None, Some(now.wall_ms)));
+            self.end_turn(
+                now,
+                "quiet",
+                TurnEnd::cut(TurnState::Completed, None, Some(now.wall_ms)),
+            );
             self.wound_down(now);
         }
     }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use moored::ids::{Fence, ItemKey, SessionId, TurnKey};
 use moored::journal::{Outcome, StopEvent, TurnBody};
-use moored::platform::Mono;
+use moored::platform::{Mono, Report};
 
 use super::prompts::Prompts;
 use super::rows;
 use super::{Oracle, Verdict};
+use crate::scenario::Act;
 use crate::witness::{Facts, Seen, Shape};
 
 /// A cancellation is the agent's word, or a person's Stop or close that named the turn or could have reached it.
@@ -26,13 +27,22 @@ struct Session {
     stop: Option<(StopEvent, Fence)>,
     /// Under which fence each turn began.
     begun: BTreeMap<TurnKey, Fence>,
+    /// When a person first pressed Stop or closed the session, since its newest child was asked for.
+    pressed: Option<Mono>,
+    /// When that child was reported gone.
+    exited: Option<Mono>,
 }
 
 impl Session {
     /// Rule 3.4.7, as far as it is seen from outside.
     fn is_a_persons(&self, turn: &TurnBody) -> bool {
         let Some((stop, fence)) = &self.stop else { return false };
-        let in_time = turn.completed_ms.is_none_or(|ended| ended >= stop.at_ms);
+        let in_time = match (self.pressed, self.exited) {
+            // Which came first is not for the wall clock to say (rule 3.4.8).
+            (Some(pressed), Some(exited)) => pressed <= exited,
+            // An earlier host saw one of them.
+            _ => turn.completed_ms.is_none_or(|ended| ended >= stop.at_ms),
+        };
         let reached = match &stop.turn {
             Some(named) => *named == turn.turn,
             // A Stop that named no turn ends its child: a turn of a later one is not its.
@@ -51,9 +61,20 @@ impl Oracle for CancellationIsAPersons {
         "invariant 6, 3.4.7"
     }
 
-    fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+    fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
         self.prompts.learn(seen, facts);
         match seen {
+            Seen::Spawning { session, .. } => {
+                let kept = rows::of(&mut self.sessions, session);
+                (kept.pressed, kept.exited) = (None, None);
+            }
+            Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
+                rows::of(&mut self.sessions, session).pressed.get_or_insert(now);
+            }
+            Seen::Reported { child, report: Report::Exited { .. } } => {
+                let session = &facts.children[*child].session;
+                rows::of(&mut self.sessions, session).exited.get_or_insert(now);
+            }
             Seen::AgentWrote { child, line, .. } if line.shape == Shape::Answer => {
                 let Some(user) = self.prompts.answered(*child, line) else { return Ok(()) };
                 let says = |word: &[u8]| line.bytes.windows(word.len()).any(|w| w == word);
@@ -139,6 +160,14 @@ mod tests {
         };
         event.at_ms = 30;
         let late = RowKind::Mark { mark: moored::journal::Mark::Stop(event) };
-        story().stored(1, [late, cancelled()]).breaks("neither its agent nor a Stop");
+        story().stored(1, [late.clone(), cancelled()]).breaks("neither its agent nor a Stop");
+        // Where the world saw both, the wall clock is not asked.
+        let press = Act::Stop { session: 0, turn: crate::scenario::NamedTurn::None };
+        let report = Report::Exited { exit: moored::platform::Exit::Code(1) };
+        let exit = Seen::Reported { child: 0, report: &report };
+        let pressed = story().called(&press).at_ms(5).see(&exit).at_ms(9);
+        pressed.stored(1, [late.clone(), cancelled()]).holds();
+        let exited = story().see(&exit).at_ms(5).called(&press).at_ms(9);
+        exited.stored(1, [late, cancelled()]).breaks("neither its agent nor a Stop");
     }
 }

@@ -195,9 +195,13 @@ fn alter(mut made: Made, changed: Changed, current: &Current) -> Made {
     match changed {
         Changed::Nothing => {}
         Changed::Call => {
-            made.asked = match made.asked {
-                Asked::Stop(_) => Asked::Close,
-                _ => Asked::Stop(Stop { turn: None }),
+            let session = made.act.session().unwrap_or_default();
+            (made.asked, made.act) = match made.asked {
+                Asked::Stop(_) => (Asked::Close, Act::Close { session }),
+                _ => {
+                    let act = Act::Stop { session, turn: NamedTurn::None };
+                    (Asked::Stop(Stop { turn: None }), act)
+                }
             };
         }
         Changed::Digest => {

@@ -288,3 +288,21 @@ fn a_turn_whose_supervisor_was_lost_under_a_stop_does_not_run_for_ever() {
     assert_eq!((summary.status, summary.stopping), (Some(Status::Idle), false));
     assert_eq!(summary.turn_outcome, Some(Outcome::Unconfirmed), "table 8.2");
 }
+
+#[test]
+fn a_message_sent_after_a_stop_does_not_read_stopping() {
+    let mut rig = Rig::new();
+    rig.commits = false;
+    rig.send("m1", "hello");
+    rig.commit_all();
+    rig.expect("initialize");
+    rig.stop(None);
+    assert!(rig.session.summary().stopping, "m1 is not withdrawn on disk yet");
+    rig.send("m2", "later");
+    rig.commit_one();
+    rig.commit_all();
+    let rises = |stopping: &[bool]| stopping.windows(2).filter(|w| !w[0] && w[1]).count();
+    let told: Vec<_> = rig.summaries.iter().map(|summary| summary.stopping).collect();
+    assert_eq!((rises(&told), told.last()), (1, Some(&false)), "{told:?}");
+    assert_eq!(rig.summary().status, Some(Status::Working), "m2 waits");
+}
