@@ -232,6 +232,7 @@ impl Session {
         while let Some(timer) = self.timers.take_due(now.mono) {
             match timer {
                 Timer::AgentTurnQuiet => self.end_quiet_agent_turn(now),
+                Timer::CloseBarrier => self.end_barrier(now, CoverageMark::BarrierExpired),
                 Timer::Ladder => self.climb(now),
                 Timer::StdoutDrain => self.give_up_stdout(now),
                 Timer::StdoutEnd => self.break_connection(now),
