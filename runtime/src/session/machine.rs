@@ -238,7 +238,7 @@ impl Session {
                 Timer::StdoutEnd => self.break_connection(now),
                 Timer::StopGrace => {
                     self.sometimes(CoverageMark::StopGraceExpired);
-                    self.begin_ladder(now);
+                    self.end_wound_down(now);
                 }
                 Timer::StoreRetry => self.retry_appends(now),
                 Timer::TextFlush => {

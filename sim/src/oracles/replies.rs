@@ -171,8 +171,9 @@ mod tests {
             let session = session();
             story.see(&Seen::UnitAnswered { host: 0, session: &session, last_seq: 1, refusal })
         };
-        answered(asked().at_ms(2), Some(&refused())).at_ms(4_000).stdin_closed(0).holds();
-        let early = answered(asked().at_ms(1_000), Some(&refused()));
+        let refused = refused();
+        answered(asked().at_ms(2), Some(&refused)).at_ms(4_000).stdin_closed(0).holds();
+        let early = answered(asked().at_ms(1_000), Some(&refused));
         early.at_ms(4_000).stdin_closed(0).breaks("was never answered");
     }
 

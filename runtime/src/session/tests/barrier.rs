@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::rig::{AGENT_SESSION, Rig};
 use crate::agent::{AgentDefinition, Barrier};
 use crate::coverage::CoverageMark::{self, *};
-use crate::journal::{Outcome, SendMode, StopReason, SubmissionState, TurnState};
+use crate::host::PermissionAnswer;
+use crate::journal::{ItemBody, Outcome, SendMode, StopReason, SubmissionState, TurnState};
 use crate::limits::{CLOSE_BARRIER_MS, STOP_GRACE_MS};
 use crate::platform::Exit;
 use crate::session::Answer;
@@ -254,4 +255,28 @@ fn an_agents_own_turn_has_no_answer_and_no_barrier() {
     rig.expect("session/cancel");
     rig.pass_ms(STOP_GRACE_MS);
     assert!(rig.stdin_closed && rig.frames.is_empty());
+}
+
+#[test]
+fn an_answer_of_a_person_that_is_not_saved_yet_holds_it_for_the_wait_at_most() {
+    let (mut rig, prompt) = working();
+    let options = json!([{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]);
+    let params =
+        json!({"sessionId": AGENT_SESSION, "toolCall": {"title": "rm"}, "options": options});
+    rig.says(&json!({"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": params}));
+    let asked = rig.items().into_iter().find(|i| matches!(i.body, ItemBody::Approval(_)));
+    let asked = asked.expect("a card is shown");
+    rig.commits = false;
+    rig.answer(PermissionAnswer {
+        item: asked.item,
+        expected_revision: asked.revision,
+        option: Some("yes".to_owned()),
+    });
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    assert!(rig.frames.is_empty() && !rig.stdin_closed, "its reply goes first (rule 9.4.1)");
+    rig.pass_ms(STOP_GRACE_MS);
+    rig.expect("session/close");
+    assert!(!rig.stdin_closed);
 }
