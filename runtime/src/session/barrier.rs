@@ -46,7 +46,8 @@ impl Child {
 impl Session {
     /// The prompt is answered: whether that was the answer to the cancel of a child that ends.
     pub(super) fn note_cancel_answer(&mut self) {
-        if let Some(child) = self.child.as_mut().filter(|c| c.is_winding_down())
+        if let Some(child) =
+            self.child.as_mut().filter(|c| c.is_winding_down() && c.offers_a_barrier())
             && child.prompt.as_ref().is_some_and(|p| p.cancelled.is_some())
             && let Some(ending) = child.ending.as_mut()
         {
@@ -83,13 +84,16 @@ impl Session {
         let Some(ending) = child.ending.as_mut() else {
             return;
         };
+        if !winds_down && !at_barrier {
+            return;
+        }
         let pressed_before = std::mem::replace(&mut ending.barrier.pressed_again, true);
         if winds_down {
             self.sometimes(CoverageMark::StopGraceCut);
             if !self.begin_barrier(now) {
                 self.begin_ladder(now);
             }
-        } else if at_barrier && pressed_before {
+        } else if pressed_before {
             self.end_barrier(now, CoverageMark::BarrierCut);
         }
     }

@@ -162,6 +162,8 @@ impl Session {
             self.timers.arm(Timer::Ladder, at);
         }
         ending.ladder = Some(ladder);
+        // It is over, and nothing rests on it any more.
+        ending.barrier = BarrierState::default();
         let generation = child.generation.clone();
         if !self.plants(PlantedBug::EofNeverSent) {
             self.effects.push_back(Effect::CloseStdin { generation });

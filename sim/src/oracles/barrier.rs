@@ -17,6 +17,8 @@ use crate::witness::{ChildNo, Facts, HostNo, Line, Seen, Shape, same_id};
 const LATE_MS: u64 = 100;
 /// An answer may be on its way this long, and counts for none.
 const ON_ITS_WAY_MS: u64 = 1_000;
+/// The press that ends it (decision D14).
+const PRESSES_TO_CUT: usize = 3;
 
 /// Between the answer to a cancel and stdin EOF comes `session/close`, where it is offered; then its answer, or its 8 000 ms,
 /// or somebody who presses again.
@@ -25,6 +27,8 @@ pub(super) struct SavedBeforeItsEnd {
     children: BTreeMap<ChildNo, Child>,
     /// Sessions in which a cancel may make way for a steer: which cancel a Stop's is cannot be told.
     steered: BTreeSet<SessionId>,
+    /// Stops of each session: one may be on its way when the cancel of another is written.
+    presses: BTreeMap<SessionId, usize>,
     /// Hosts that lost their store.
     lost: BTreeSet<HostNo>,
     /// Something was done to the world: what an agent writes may be read late, or never.
@@ -147,6 +151,7 @@ impl Oracle for SavedBeforeItsEnd {
                 self.steered.insert((*session).clone());
             }
             Seen::Called { act: Act::Stop { .. }, session, .. } => {
+                *self.presses.entry((*session).clone()).or_default() += 1;
                 let of = |no: &ChildNo| facts.children[*no].session == **session;
                 let cancelled = self
                     .children
@@ -173,6 +178,7 @@ impl Oracle for SavedBeforeItsEnd {
                     || of.lost
                     || kept.broken
                     || self.slept
+                    || self.presses.get(&of.session).is_some_and(|n| *n >= PRESSES_TO_CUT)
                     || self.lost.contains(&of.host);
                 if !excused {
                     let owes = !self.struck && !self.steered.contains(&of.session);

@@ -14,6 +14,8 @@ use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
 
 /// What a timer may be late by, and the store.
 const LATE_MS: u64 = 100;
+/// How long a call may be on its way to its session.
+const ON_ITS_WAY_US: u64 = 1_000_000;
 
 /// After `session/cancel` its turn has 4 000 ms to end, unless somebody presses again, the store is lost, or the agent
 /// itself breaks the connection. Whoever presses again does not lengthen them.
@@ -33,6 +35,8 @@ pub(super) struct CancelHasItsGrace {
     broken: BTreeSet<ChildNo>,
     /// Agents that were asked to save: how long those have is another rule.
     asked_to_save: BTreeSet<ChildNo>,
+    /// The two latest presses of each session.
+    presses: BTreeMap<SessionId, [Option<Mono>; 2]>,
 }
 
 #[derive(Default)]
@@ -70,8 +74,17 @@ impl CancelHasItsGrace {
         }
     }
 
+    /// Two presses may be on their way before the first one's cancel is written.
+    fn is_pressed_twice(&self, child: ChildNo, now: Mono, facts: &Facts) -> bool {
+        let session = facts.children.get(child).map(|of| &of.session);
+        let presses = session.and_then(|session| self.presses.get(session));
+        presses.is_some_and(|[first, _]| first.is_some_and(|at| at.0 + ON_ITS_WAY_US > now.0))
+    }
+
     /// Whoever presses again takes the grace away.
-    fn pressed(&mut self, session: &SessionId, facts: &Facts) {
+    fn pressed(&mut self, now: Mono, session: &SessionId, facts: &Facts) {
+        let presses = self.presses.entry(session.clone()).or_default();
+        *presses = [presses[1], Some(now)];
         self.cancelled.retain(|child, _| facts.children[*child].session != *session);
     }
 }
@@ -94,7 +107,9 @@ impl Oracle for CancelHasItsGrace {
                     self.stopping.remove(child);
                 }
                 (Some("session/cancel"), _) => {
-                    self.cancelled.insert(*child, now);
+                    if !self.is_pressed_twice(*child, now, facts) {
+                        self.cancelled.insert(*child, now);
+                    }
                     self.stopping.entry(*child).or_default().cancelled.get_or_insert(now);
                 }
                 (Some("session/close"), _) => {
@@ -125,7 +140,7 @@ impl Oracle for CancelHasItsGrace {
             }
             Seen::Struck { fault: Fault::Suspend { .. }, .. } => self.slept = true,
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
-                self.pressed(session, facts);
+                self.pressed(now, session, facts);
             }
             Seen::UnitAnswered { host, refusal: Some(refusal), .. }
                 if !matches!(refusal, Refusal::Retry { .. }) =>
