@@ -124,6 +124,11 @@ marks! {
     AgentTurnCancelled, "3.5.1", "agent-turn-cancelled", "a turn that the agent had begun was cancelled";
     StopGraceExpired, "3.5.2", "stop-grace-expired", "a turn had not left when its grace passed";
     WoundDown, "3.5.2", "wound-down", "a turn left inside its grace, and the ladder began";
+    StopGraceCut, "D14", "stop-grace-cut", "a second Stop ended the wait for an answer to the cancel";
+    BarrierAnswered, "D13", "barrier-answered", "an agent answered session/close, and its stdin was closed then";
+    BarrierExpired, "D13", "barrier-expired", "an agent had its time to answer session/close, and did not";
+    BarrierCut, "D14", "barrier-cut", "a third Stop ended the wait for an answer to session/close";
+    BarrierLeft, "D13", "barrier-left", "an agent left, or ended its stdout, with session/close unanswered";
     ExitInWindDown, "1.8.1", "exit-in-wind-down", "an agent left while its turn was being wound down";
     CloseJoinedEnd, "1.8.8", "close-joined-end", "a close met a child that was ending already";
     CutMadeCancellation, "3.4.7", "cut-made-cancellation", "a turn that was cut under a Stop became a cancellation";

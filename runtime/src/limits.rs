@@ -16,6 +16,8 @@ pub const AGENT_REQUESTS_MAX: usize = 128;
 pub const QUEUED_SENDS_MAX: usize = 128;
 /// How long a Stop waits for the turn to end, counted from the cancel (rule 3.5.2).
 pub const STOP_GRACE_MS: u64 = 4_000;
+/// The longest wait for an agent that is asked to put its session on disk (decision D13).
+pub const CLOSE_BARRIER_MS: u64 = 8_000;
 /// A refused append is submitted again after this (decision D8).
 pub const STORE_RETRY_MS: u64 = 250;
 /// Text of a turn that ended this recently still belongs to it (decision D3).

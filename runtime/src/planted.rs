@@ -72,6 +72,8 @@ bugs! {
     CancelTwice, "D14", "cancel-twice", "a second Stop cancels the same prompt again";
     NoStopGrace, "3.5.2", "no-stop-grace", "a Stop waits for ever for an agent that does not answer";
     GraceRestarts, "1.8.2", "grace-restarts", "a second Stop begins the grace anew";
+    BarrierForgotten, "D13", "barrier-forgotten", "stdin is closed at once although the agent offers to save its session first";
+    BarrierUnbounded, "D13", "barrier-unbounded", "an agent that never answers session/close is waited for without end";
     OverwriteTheVerdict, "2.4.1", "overwrite-the-verdict", "a turn that the agent ended by its own word under a Stop becomes a cancellation";
     BindAStopToTheNextTurn, "3.4.1", "bind-a-stop-to-the-next-turn", "a Stop claims a turn that began after it";
     StopClaimsAnEarlierExit, "3.4.8", "stop-claims-an-earlier-exit", "an exit that was seen before the Stop becomes a cancellation";

@@ -86,6 +86,11 @@ macro_rules! each_document {
                 two_stops = "two-stops",
             }
             simulated {
+                barrier_never_answered = "barrier-never-answered",
+                barrier_off = "barrier-off",
+                barrier_slow_abort_win32 = "barrier-slow-abort-win32",
+                barrier_slow_abort = "barrier-slow-abort",
+                no_barrier_slow_abort_win32 = "no-barrier-slow-abort-win32",
                 t02_no_handshake = "t02-no-handshake",
             }
         }

@@ -241,6 +241,13 @@ pub struct Expectations {
     /// Every method the host wrote, in this order and nothing else; a reply is written `reply`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<Vec<String>>,
+    /// Starts of entries of the agent's session files, in this order; others may stand between. An entry reads
+    /// `session`, `user`, `assistant` with its stop reason, `toolResult`, or `custom` with its kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saved: Vec<String>,
+    /// No entry of the agent's session files contains any of these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saved_without: Vec<String>,
     /// How each child ended, in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ends: Option<Vec<EndedHow>>,

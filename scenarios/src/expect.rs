@@ -35,12 +35,37 @@ pub(crate) fn unmet(expect: &Expectations, played: &Played) -> Vec<String> {
     if let Some(least) = expect.lasts_at_least_ms.filter(|ms| played.took_ms < *ms) {
         unmet.push(format!("the run took {} ms, less than {least}", played.took_ms));
     }
+    let mut rest = played.saved.iter();
+    if !expect.saved.iter().all(|wanted| rest.any(|entry| entry.starts_with(wanted.as_str()))) {
+        unmet.push(format!("the agent saved {:?}, not {:?}", played.saved, expect.saved));
+    }
+    for unwanted in &expect.saved_without {
+        if let Some(entry) = played.saved.iter().find(|e| e.contains(unwanted.as_str())) {
+            unmet.push(format!("the agent saved {entry:?}, which contains {unwanted:?}"));
+        }
+    }
     compare("the Stops stopped", expect.stops.as_ref(), &played.stops, &mut unmet);
     compare("the host wrote", expect.wire.as_ref(), &played.wire, &mut unmet);
     compare("the refusals were", expect.refused.as_ref(), &played.refused, &mut unmet);
     compare("the children ended", expect.ends.as_ref(), &ends(&played.rows), &mut unmet);
     compare("the survivors were", expect.survivors.as_ref(), &survivors(&played.rows), &mut unmet);
     unmet
+}
+
+/// The entries of a session file of a scripted agent, a word or two each.
+pub(crate) fn entries(file: &str) -> impl Iterator<Item = String> {
+    file.lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        let words = match line["type"].as_str()? {
+            "custom" => ["custom", line["customType"].as_str()?],
+            "message" => {
+                let message = &line["message"];
+                [message["role"].as_str()?, message["stopReason"].as_str().unwrap_or_default()]
+            }
+            kind => [kind, ""],
+        };
+        Some(words.join(" ").trim_end().to_owned())
+    })
 }
 
 fn compare<T: PartialEq + std::fmt::Debug>(

@@ -13,7 +13,7 @@ use moored::store::SharedStore;
 use moored::store::sqlite::SqliteStore;
 
 use crate::document::{AgentSource, Document};
-use crate::stage::{PlayError, Played, Stage, play};
+use crate::stage::{PlayError, Played, SavedFiles, Stage, play};
 
 /// How a document is played natively.
 #[derive(Clone, Debug)]
@@ -73,8 +73,19 @@ pub fn play_native(document: &Document, run: &NativeRun) -> Result<Played, PlayE
             command,
             workspace: folders.workspace.to_string_lossy().into_owned(),
             home: folders.home.to_string_lossy().into_owned(),
+            saved: saved_in(folders.home.join("sessions")),
         })
         .await
+    })
+}
+
+/// Reads the agent's session files.
+fn saved_in(folder: PathBuf) -> SavedFiles {
+    Box::new(move || {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten();
+        let mut files: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+        files.sort();
+        files.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect()
     })
 }
 

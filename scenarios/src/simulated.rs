@@ -18,10 +18,13 @@ use moored_sim::{SimPlatform, World, WorldOptions};
 use crate::document::{AgentSource, Document};
 use moored_sim::agent::{PROGRAM, programs};
 
-use crate::stage::{PlayError, Played, SESSION, Stage, play};
+use crate::stage::{PlayError, Played, SESSION, SavedFiles, Stage, play};
 
 /// The oracle of what a document says must come of it.
 pub const EXPECTATIONS: &str = "expectations";
+
+/// The agent's home.
+const HOME: &str = "/home/agent";
 
 /// How long a commit of the simulated store takes at most, beyond a millisecond.
 const COMMIT_US_MAX: u64 = 8_000;
@@ -129,7 +132,8 @@ async fn on_stage(
         store,
         command,
         workspace: "/work".to_owned(),
-        home: "/home/agent".to_owned(),
+        home: HOME.to_owned(),
+        saved: saved_in(&world),
     };
     let mut played = play(stage).await?;
     // A released supervisor needs a moment to be gone.
@@ -143,6 +147,18 @@ async fn on_stage(
         played.failures.push(format!("processes of the agent are left: {}", names.join(", ")));
     }
     Ok(played)
+}
+
+/// Reads the agent's session files.
+fn saved_in(world: &Arc<World>) -> SavedFiles {
+    let world = Arc::clone(world);
+    Box::new(move || {
+        let folder = format!("{HOME}/sessions/");
+        let files = world.files().into_iter().filter(|path| path.starts_with(&folder));
+        files
+            .filter_map(|path| Some(String::from_utf8_lossy(&world.file(&path)?).into_owned()))
+            .collect()
+    })
 }
 
 fn scripted(document: &Document, script: Script) -> moored_sim::Programs {
@@ -180,6 +196,7 @@ impl Played {
             rows: Vec::new(),
             wire: Vec::new(),
             frames: Vec::new(),
+            saved: Vec::new(),
             statuses: Vec::new(),
             phases: Vec::new(),
             stops: Vec::new(),

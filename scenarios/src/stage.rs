@@ -37,6 +37,8 @@ pub struct Played {
     pub wire: Vec<String>,
     /// Frames the host wrote, in order.
     pub frames: Vec<String>,
+    /// Entries of the agent's session files, a word or two each.
+    pub saved: Vec<String>,
     /// The session's statuses, in order.
     pub statuses: Vec<Status>,
     /// Where the child stood, in order.
@@ -99,6 +101,13 @@ pub enum PlayError {
     Unplayable(String),
 }
 
+/// Reads the session files of an agent.
+pub(crate) type SavedFiles = Box<dyn Fn() -> Vec<String> + std::marker::Send + Sync>;
+
+fn saved(files: &(dyn Fn() -> Vec<String> + std::marker::Send + Sync)) -> Vec<String> {
+    files().iter().flat_map(|file| expect::entries(file)).collect()
+}
+
 /// Where a document is played.
 pub(crate) struct Stage {
     pub(crate) document: Document,
@@ -109,6 +118,8 @@ pub(crate) struct Stage {
     pub(crate) workspace: String,
     /// The agent's home.
     pub(crate) home: String,
+    /// The agent's session files as they are now, in the order of their names.
+    pub(crate) saved: SavedFiles,
 }
 
 /// What a client of the session sees.
@@ -212,6 +223,7 @@ impl Play {
             rows: stored.rows,
             wire: self.wire.methods(),
             frames: self.wire.written(),
+            saved: saved(self.stage.saved.as_ref()),
             statuses: view.statuses,
             phases: view.phases,
             refused: self.refused,

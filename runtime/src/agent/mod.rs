@@ -42,6 +42,9 @@ pub struct AgentDefinition {
     /// Lengthens the EOF window of the ladder; never shortens it (decision D13).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eof_grace_ms: Option<u64>,
+    /// Whether the agent is asked to save a cut turn before its stdin is closed (decision D13).
+    #[serde(default, skip_serializing_if = "Barrier::is_default")]
+    pub barrier: Barrier,
     /// What permission requests are answered with (rule 1.2.7).
     #[serde(default)]
     pub access: Access,
@@ -105,6 +108,26 @@ pub enum Reopen {
     Load,
     /// `session/resume`, else `session/load`.
     Resume,
+}
+
+/// Whether `session/close` comes before stdin EOF when a turn was cut (decision D13).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Barrier {
+    /// Where the agent offers it and answered the cancel.
+    #[default]
+    WhereOffered,
+    /// Never.
+    Off,
+}
+
+impl Barrier {
+    // serde wants a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What permission requests are answered with.
@@ -202,6 +225,7 @@ impl AgentDefinition {
             versions: None,
             reopen: Reopen::Load,
             eof_grace_ms: None,
+            barrier: Barrier::WhereOffered,
             access: Access::Ask,
             session_file: None,
             verdict: None,

@@ -15,7 +15,7 @@ use crate::failure::{RefusalCode, RefusedOperation};
 use crate::host::{Command, SessionEnd};
 use crate::ids::{Fence, Generation, SessionId, SpawnToken};
 use crate::journal::{Batch, Snapshot, StopReason};
-use crate::limits::STOP_GRACE_MS;
+use crate::limits::{CLOSE_BARRIER_MS, STOP_GRACE_MS};
 use crate::platform::{BoxFuture, Moment, Mono, SharedPlatform, sleep_ms};
 use crate::session::record::SessionRecord;
 use crate::session::{Answer, CallId, Effect, Operation, Policy, Session, Ticket};
@@ -26,8 +26,6 @@ use crate::store::{Refusal, SharedStore, StoredRows};
 const SUMMARIES_MAX: usize = 16;
 /// What a quitting host grants a session beyond every window of its child's end: the store's last answers.
 const QUIT_SLACK_MS: u64 = 5_000;
-/// The longest wait for an agent that is asked to put its session on disk (decision D13).
-const CLOSE_BARRIER_MS: u64 = 8_000;
 /// Times a machine may be called for one deadline before it is plain that it never clears it.
 const DEADLINE_REPEATS_MAX: u32 = 64;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::barrier::BarrierState;
 use super::ladder::{EndedHow, Ladder};
 use super::machine::Session;
 use super::turn::{EndedTurn, OpenTurn};
@@ -59,6 +60,8 @@ pub(super) enum Asked {
     Open,
     /// `session/prompt`.
     Prompt(MessageId),
+    /// `session/close`.
+    Close,
 }
 
 /// A permission request of the agent's that is unanswered.
@@ -103,7 +106,8 @@ impl Cause {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Ending {
     pub(super) cause: Cause,
-    /// Absent while a turn is being wound down (rule 1.8.1).
+    pub(super) barrier: BarrierState,
+    /// Absent while a turn is being wound down (rule 1.8.1), and at the barrier behind it (decision D13).
     pub(super) ladder: Option<Ladder>,
 }
 

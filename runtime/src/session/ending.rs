@@ -1,6 +1,7 @@
 //! Ending a child: wind-down, ladder, exit, sweep, and what is written of it (rules 1.5, 1.6, 1.8, 6.12).
 
 use super::append::{Draft, Gate};
+use super::barrier::BarrierState;
 use super::child::{Cause, Child, Ending, Phase, RootEnd, Tree};
 use super::ladder::{EndedHow, Ladder, Rung};
 use super::machine::{Life, Session};
@@ -120,7 +121,7 @@ impl Session {
         let winds_down = cause.is_requested()
             && child.phase == Phase::Ready
             && (child.prompt.is_some() || child.turn.is_some() || child.owes_an_answer());
-        child.ending = Some(Ending { cause, ladder: None });
+        child.ending = Some(Ending { cause, barrier: BarrierState::default(), ladder: None });
         if child.root.is_some() {
             return;
         }
@@ -137,6 +138,7 @@ impl Session {
     /// stdin EOF, and the first window (rule 1.6.1). Runs again in full when an earlier run proved nothing (rule 1.6.8).
     pub(super) fn begin_ladder(&mut self, now: Moment) {
         self.timers.clear(Timer::StopGrace);
+        self.timers.clear(Timer::CloseBarrier);
         let mut policy =
             self.policy.ladder.clone().with_eof_grace_ms(self.record.agent.eof_grace_ms);
         if self.plants(PlantedBug::ForceBeforeItsWindow) {
@@ -162,6 +164,8 @@ impl Session {
             self.timers.arm(Timer::Ladder, at);
         }
         ending.ladder = Some(ladder);
+        // It is over, and nothing rests on it any more.
+        ending.barrier = BarrierState::default();
         let generation = child.generation.clone();
         if !self.plants(PlantedBug::EofNeverSent) {
             self.effects.push_back(Effect::CloseStdin { generation });
@@ -280,6 +284,7 @@ impl Session {
 
     /// stdout ended while the root lives: after a grace without an exit it is a transport break (decision D34).
     pub(super) fn watch_ended_stdout(&mut self, now: Moment) {
+        self.end_barrier(now, CoverageMark::BarrierLeft);
         if let Some(child) = self.child.as_ref()
             && child.root.is_none()
             && child.ending.is_none()
@@ -363,6 +368,7 @@ impl Session {
     fn handle_exit(&mut self, now: Moment, exit: Exit) {
         self.timers.clear(Timer::Ladder);
         self.timers.clear(Timer::StopGrace);
+        self.timers.clear(Timer::CloseBarrier);
         self.timers.clear(Timer::StdoutEnd);
         let leave = self.policy.ladder.keep_background;
         let Some(child) = self.child.as_mut().filter(|c| c.root.is_none()) else {
@@ -371,7 +377,9 @@ impl Session {
         if child.gave_up() {
             self.met.sometimes(CoverageMark::ProvenAtLast);
         }
-        if child.is_requested() && child.phase == Phase::Ready && !child.is_in_ladder() {
+        if child.is_at_barrier() {
+            self.met.sometimes(CoverageMark::BarrierLeft);
+        } else if child.is_requested() && child.phase == Phase::Ready && !child.is_in_ladder() {
             self.met.sometimes(CoverageMark::ExitInWindDown);
         }
         let ladder = child.ending.as_ref().and_then(|e| e.ladder.as_ref());
@@ -388,7 +396,11 @@ impl Session {
         }
         child.root = Some(RootEnd { exit, how, seen: now });
         child.tree = Tree::Sweeping;
-        child.ending.get_or_insert(Ending { cause: Cause::Exit, ladder: None });
+        child.ending.get_or_insert(Ending {
+            cause: Cause::Exit,
+            barrier: BarrierState::default(),
+            ladder: None,
+        });
         let generation = child.generation.clone();
         // What it had written is still in its pipe, and is read to its end before anything is settled.
         self.effects.push_back(Effect::CloseStdin { generation: generation.clone() });
@@ -736,7 +748,11 @@ impl Session {
         if let Some(child) = self.child.as_mut() {
             child.exit_recorded = true;
             child.over = Some(never.clone());
-            child.ending.get_or_insert(Ending { cause: Cause::AttachFailed, ladder: None });
+            child.ending.get_or_insert(Ending {
+                cause: Cause::AttachFailed,
+                barrier: BarrierState::default(),
+                ladder: None,
+            });
         }
         self.plan_batch(now, &settlement, mutations, draft);
         self.answer_closers(now, Some(never));

@@ -237,12 +237,13 @@ impl Session {
         while let Some(timer) = self.timers.take_due(now.mono) {
             match timer {
                 Timer::AgentTurnQuiet => self.end_quiet_agent_turn(now),
+                Timer::CloseBarrier => self.end_barrier(now, CoverageMark::BarrierExpired),
                 Timer::Ladder => self.climb(now),
                 Timer::StdoutDrain => self.give_up_stdout(now),
                 Timer::StdoutEnd => self.break_connection(now),
                 Timer::StopGrace => {
                     self.sometimes(CoverageMark::StopGraceExpired);
-                    self.begin_ladder(now);
+                    self.end_wound_down(now);
                 }
                 Timer::StoreRetry => self.retry_appends(now),
                 Timer::TextFlush => {

@@ -1,6 +1,7 @@
 //! The session's machine: child, handshake, turns, sends, Stop, permissions, reattach. Pure.
 
 mod append;
+mod barrier;
 mod child;
 mod defects;
 mod deliver;

@@ -85,6 +85,7 @@ impl Session {
                 }
                 self.reopen_settle();
                 self.answer_stop(now, &operation, stop.turn, withdrawn, rows);
+                self.press_again(now);
                 self.retry_unproven_end(now);
             }
             Reach::Starting => {
@@ -313,7 +314,7 @@ impl Session {
         let done = self.child.as_ref().is_some_and(|c| {
             let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
             let has_left = c.prompt.is_none() && c.turn.is_none();
-            waits && c.root.is_none() && has_left && !c.owes_an_answer()
+            waits && !c.is_at_barrier() && c.root.is_none() && has_left && !c.owes_an_answer()
         });
         let drains = self.plants(PlantedBug::DeliverIntoAStoppingChild)
             && self.timers.is_armed(Timer::StopGrace)
@@ -323,7 +324,7 @@ impl Session {
             if self.plants(PlantedBug::KillAtTheResponse) {
                 self.kill_at_once();
             }
-            self.begin_ladder(now);
+            self.end_wound_down(now);
         }
     }
 

@@ -7,6 +7,8 @@ use crate::platform::Mono;
 pub(super) enum Timer {
     /// An agent-initiated turn has been quiet (decision D4).
     AgentTurnQuiet,
+    /// An agent that was asked to put its session on disk has had its time (decision D13).
+    CloseBarrier,
     /// A window of the ladder has passed (rule 1.6).
     Ladder,
     /// The tree is swept and stdout still has not ended: somebody left on purpose holds it.
@@ -21,8 +23,9 @@ pub(super) enum Timer {
     TextFlush,
 }
 
-const TIMERS: [Timer; 7] = [
+const TIMERS: [Timer; 8] = [
     Timer::AgentTurnQuiet,
+    Timer::CloseBarrier,
     Timer::Ladder,
     Timer::StdoutDrain,
     Timer::StdoutEnd,

@@ -166,6 +166,7 @@ impl Session {
         // The answer first, then the send, then the next message (rule 2.2.10).
         self.end_turn(now, "answered", end);
         self.accept_prompt(now);
+        self.note_cancel_answer();
         if let Some(child) = self.child.as_mut() {
             child.prompt = None;
         }

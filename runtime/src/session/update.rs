@@ -177,6 +177,7 @@ impl Session {
             Some(Asked::Authenticate) => self.handle_authenticate_answer(now, outcome),
             Some(Asked::Open) => self.handle_open_answer(now, outcome),
             Some(Asked::Prompt(message)) => self.handle_prompt_answer(now, &message, outcome),
+            Some(Asked::Close) => self.end_barrier(now, CoverageMark::BarrierAnswered),
             // A second answer never touches another turn (decision D9).
             None => {
                 child.defects.count(Fault::DuplicateReply);

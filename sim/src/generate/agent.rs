@@ -1,6 +1,6 @@
 //! What the agent is like in everything but its turns: how it starts, reacts to a cancel, reopens and ends.
 
-use moored::limits::{AGENT_TURN_QUIET_MS, STOP_GRACE_MS};
+use moored::limits::{AGENT_TURN_QUIET_MS, CLOSE_BARRIER_MS, STOP_GRACE_MS};
 use moored::session::ladder;
 use moored_fake_agents::Script;
 use moored_fake_agents::script::step::{Reply, Step};
@@ -45,6 +45,11 @@ fn facts(dice: &mut Dice, on: Features) -> AgentFacts {
         let (load, resume) = dice.pick(&[(false, false), (true, false), (false, true)]);
         let sessions = if resume { json!({ "resume": {} }) } else { json!({}) };
         facts.capabilities = json!({ "loadSession": load, "sessionCapabilities": sessions });
+    }
+    if !on.has(Feature::NoClose) {
+        facts.capabilities["sessionCapabilities"]["close"] = json!({});
+    } else if let Some(offered) = facts.capabilities["sessionCapabilities"].as_object_mut() {
+        offered.remove("close");
     }
     if on.has(Feature::OtherRelease) && dice.in_16(12) {
         facts.version = dice.pick(&["0.9.9", "1.0.0-beta.1", "next"]).to_owned();
@@ -188,6 +193,15 @@ fn requests(writer: &mut Writer, handlers: &mut Handlers) {
         let early = if dice.in_16(8) { early } else { steps::say("hello") };
         let opening = dice.pick(&["session/new", "session/load", "session/resume"]);
         set(opening, vec![early.clone(), steps::reply(), early]);
+    }
+    if on.has(Feature::SlowCloses) {
+        let answer = match dice.below(4) {
+            0 => Vec::new(),
+            1 => vec![steps::delay(around(dice, &[CLOSE_BARRIER_MS])), steps::reply()],
+            2 => vec![steps::delay(dice.magnitude(1, 10_000)), steps::reply()],
+            _ => vec![steps::delay(dice.magnitude(1, 6_000)), steps::fall(dice, on)],
+        };
+        set("session/close", answer);
     }
     if on.has(Feature::RefusedStart) && dice.in_16(10) {
         let error = match dice.below(3) {

@@ -284,6 +284,14 @@ features! {
     LongStalls: "long_stalls", 2;
     /// The ends of stdout and stderr are read late, in any order.
     LateEnds: "late_ends", 3;
+
+    // Around the barrier.
+    /// The answer to `session/close` takes its time, or never comes.
+    SlowCloses: "slow_closes", 4;
+    /// `session/close` is not offered.
+    NoClose: "no_close", 5;
+    /// Stop is pressed again and again while an agent saves.
+    PressedAtBarrier: "pressed_at_barrier", 2;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

@@ -1,7 +1,7 @@
 //! What persons and their clients do.
 
 use moored::journal::SendMode;
-use moored::limits::STOP_GRACE_MS;
+use moored::limits::{CLOSE_BARRIER_MS, STOP_GRACE_MS};
 
 use super::Shape;
 use super::dice::{Dice, Stream};
@@ -78,6 +78,7 @@ const HANDOVER: &[Moment] = &[
 const STOP_AGAIN: &[Moment] = &[
     (Kind::CancelWritten, 1, 8),
     (Kind::CancelRead, 1, 4),
+    (Kind::CloseWritten, 1, 6),
     (Kind::StdinClosed, 1, 8),
     (Kind::SignalSent, 2, 4),
     (Kind::CallMade, 4, 6),
@@ -197,6 +198,18 @@ impl Planner<'_> {
             self.actions.push(Action { when, act: stop() });
             let when = Trigger::after(Kind::CancelWritten, 1).then(later);
             self.actions.push(Action { when, act: stop() });
+        }
+        if on.has(Feature::PressedAtBarrier) && most > 2 {
+            // One begins it, one finds it, one ends it.
+            self.actions.push(Action {
+                when: when::behind(&mut self.dice, read(1), 1_000_000),
+                act: stop(),
+            });
+            for _ in 0..2 {
+                let later = Delay::Us(self.dice.magnitude(1_000, CLOSE_BARRIER_MS * 1_000));
+                let when = Trigger::after(Kind::CloseWritten, 1).then(later);
+                self.actions.push(Action { when, act: stop() });
+            }
         }
         if on.has(Feature::PressedBehindFall) {
             let gone = Trigger::after(Kind::ProcessEnded, 1);

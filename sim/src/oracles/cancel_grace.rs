@@ -14,6 +14,8 @@ use crate::witness::{ChildNo, Facts, HostNo, Seen, Shape};
 
 /// What a timer may be late by, and the store.
 const LATE_MS: u64 = 100;
+/// How long a call may be on its way to its session.
+const ON_ITS_WAY_US: u64 = 1_000_000;
 
 /// After `session/cancel` its turn has 4 000 ms to end, unless somebody presses again, the store is lost, or the agent
 /// itself breaks the connection. Whoever presses again does not lengthen them.
@@ -31,6 +33,10 @@ pub(super) struct CancelHasItsGrace {
     lost: BTreeSet<HostNo>,
     /// Agents that closed a stream of their own.
     broken: BTreeSet<ChildNo>,
+    /// Agents that were asked to save: how long those have is another rule.
+    asked_to_save: BTreeSet<ChildNo>,
+    /// The two latest presses of each session.
+    presses: BTreeMap<SessionId, [Option<Mono>; 2]>,
 }
 
 #[derive(Default)]
@@ -40,20 +46,45 @@ struct Stopping {
 }
 
 impl CancelHasItsGrace {
-    fn outlasts(&self, child: ChildNo, now: Mono) -> Verdict {
+    /// The wait of a living child ends: its stdin is closed, or it is asked to save.
+    fn is_over(&self, child: ChildNo, now: Mono, what: &str, facts: &Facts) -> Verdict {
+        let Some(of) = facts.children.get(child) else { return Ok(()) };
+        let broken = of.exit.is_some()
+            || of.lost
+            || self.lost.contains(&of.host)
+            || self.broken.contains(&child);
+        if broken {
+            return Ok(());
+        }
         let stopping = self.stopping.get(&child).filter(|_| !self.slept);
         let since = stopping.and_then(|s| Some(s.cancelled?.max(s.stored?)));
         let had_ms = since.map_or(0, |since| now.0.saturating_sub(since.0) / 1_000);
         if had_ms > STOP_GRACE_MS + LATE_MS {
             return Err(format!(
-                "the stdin of child {child} is closed {had_ms} ms after its turn was stopped"
+                "the {what} of child {child} is closed {had_ms} ms after its turn was stopped"
             ));
         }
-        Ok(())
+        let had_us = self.cancelled.get(&child).map(|at| now.0.saturating_sub(at.0));
+        match had_us.filter(|us| *us < STOP_GRACE_MS * 1_000) {
+            Some(us) if self.prompts.contains_key(&child) => Err(format!(
+                "the {what} of child {child} is closed {} ms after its cancel, which is not answered",
+                us / 1_000
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Two presses may be on their way before the first one's cancel is written.
+    fn is_pressed_twice(&self, child: ChildNo, now: Mono, facts: &Facts) -> bool {
+        let session = facts.children.get(child).map(|of| &of.session);
+        let presses = session.and_then(|session| self.presses.get(session));
+        presses.is_some_and(|[first, _]| first.is_some_and(|at| at.0 + ON_ITS_WAY_US > now.0))
     }
 
     /// Whoever presses again takes the grace away.
-    fn pressed(&mut self, session: &SessionId, facts: &Facts) {
+    fn pressed(&mut self, now: Mono, session: &SessionId, facts: &Facts) {
+        let presses = self.presses.entry(session.clone()).or_default();
+        *presses = [presses[1], Some(now)];
         self.cancelled.retain(|child, _| facts.children[*child].session != *session);
     }
 }
@@ -76,8 +107,14 @@ impl Oracle for CancelHasItsGrace {
                     self.stopping.remove(child);
                 }
                 (Some("session/cancel"), _) => {
-                    self.cancelled.insert(*child, now);
+                    if !self.is_pressed_twice(*child, now, facts) {
+                        self.cancelled.insert(*child, now);
+                    }
                     self.stopping.entry(*child).or_default().cancelled.get_or_insert(now);
+                }
+                (Some("session/close"), _) => {
+                    self.asked_to_save.insert(*child);
+                    self.is_over(*child, now, "session", facts)?;
                 }
                 _ => {}
             },
@@ -103,30 +140,18 @@ impl Oracle for CancelHasItsGrace {
             }
             Seen::Struck { fault: Fault::Suspend { .. }, .. } => self.slept = true,
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
-                self.pressed(session, facts);
+                self.pressed(now, session, facts);
             }
             Seen::UnitAnswered { host, refusal: Some(refusal), .. }
                 if !matches!(refusal, Refusal::Retry { .. }) =>
             {
                 self.lost.insert(*host);
             }
-            Seen::StdinClosed { child, by_crash: false, broken: false } => {
-                let Some(of) = facts.children.get(*child) else { return Ok(()) };
-                let broken = of.exit.is_some()
-                    || of.lost
-                    || self.lost.contains(&of.host)
-                    || self.broken.contains(child);
-                if !broken {
-                    self.outlasts(*child, now)?;
-                }
-                let Some(at) = self.cancelled.get(child).filter(|_| !broken) else { return Ok(()) };
-                let had_us = now.0.saturating_sub(at.0);
-                if self.prompts.contains_key(child) && had_us < STOP_GRACE_MS * 1_000 {
-                    let had = had_us / 1_000;
-                    return Err(format!(
-                        "the stdin of child {child} is closed {had} ms after its cancel, which is not answered"
-                    ));
-                }
+            // With the barrier or without it, the wait is over (decision D13).
+            Seen::StdinClosed { child, by_crash: false, broken: false }
+                if !self.asked_to_save.contains(child) =>
+            {
+                self.is_over(*child, now, "stdin", facts)?;
             }
             _ => {}
         }
@@ -175,6 +200,11 @@ mod tests {
 
     #[test]
     fn an_end_before_them_is_found() {
-        cancelled().at_ms(4_009).stdin_closed(0).breaks("closed 3999 ms after its cancel");
+        cancelled().at_ms(4_009).stdin_closed(0).breaks("stdin of child 0 is closed 3999 ms after");
+        let close = r#"{"id":2,"method":"session/close","params":{}}"#;
+        let early = cancelled().at_ms(4_009).host_wrote(0, close);
+        early.breaks("session of child 0 is closed 3999 ms after its cancel");
+        let answered = cancelled().agent_wrote(0, r#"{"id":1,"result":{}}"#).at_ms(20);
+        answered.host_wrote(0, close).at_ms(8_020).stdin_closed(0).holds();
     }
 }

@@ -6,6 +6,7 @@
 mod accepted;
 mod acknowledged;
 mod at_most_once;
+mod barrier;
 mod bounded;
 mod cancel_grace;
 mod cancel_once;
@@ -152,6 +153,7 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<journal_whole::JournalReadsWhole>::default(),
         Box::<cancel_once::CancelAtMostOnce>::default(),
         Box::<cancel_grace::CancelHasItsGrace>::default(),
+        Box::<barrier::SavedBeforeItsEnd>::default(),
         Box::<one_error_row::OneErrorRow>::default(),
         Box::<permission_options::AnsweredPermissions>::default(),
         Box::<handshake::HandshakeInOrder>::default(),

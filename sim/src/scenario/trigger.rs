@@ -131,6 +131,8 @@ macro_rules! edges {
 edges! {
     /// Quiet that ends an agent-initiated turn (decision D4).
     AgentTurnQuiet: "the quiet of an agent's turn" = limits::AGENT_TURN_QUIET_MS;
+    /// An agent is asked to save before its end (decision D13).
+    CloseBarrier: "the wait for an agent that saves" = limits::CLOSE_BARRIER_MS;
     /// From stdin EOF to force (rule 1.6.1).
     EofGrace: "the EOF window" = ladder::POSIX_EOF_GRACE_MS;
     /// The same on win32.
@@ -189,6 +191,8 @@ events! {
     CancelRead: "cancel.read";
     /// The host wrote a `session/cancel`.
     CancelWritten: "cancel.written";
+    /// The host writes `session/close`.
+    CloseWritten: "close.written";
     /// A client folded a batch or a snapshot.
     ClientFed: "client.fed";
     /// A host is open.

@@ -258,6 +258,7 @@ impl Seen<'_> {
                 Shape::Answer => Some(Kind::ReplyWritten),
                 Shape::Call("session/prompt") => Some(Kind::PromptWritten),
                 Shape::Call("session/cancel") => Some(Kind::CancelWritten),
+                Shape::Call("session/close") => Some(Kind::CloseWritten),
                 Shape::Call("initialize") => Some(Kind::InitializeWritten),
                 Shape::Call("session/new" | "session/load" | "session/resume") => {
                     Some(Kind::SessionWritten)

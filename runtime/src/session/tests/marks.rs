@@ -58,7 +58,8 @@ fn each_reach_of_a_stop_has_its_mark() {
     rig.chunk("one");
     assert_eq!(met(&mut rig, |r| r.stop(Some("prompt:m0"))), [StopLate]);
     assert_eq!(met(&mut rig, |r| r.stop(None)), [StopInterrupted]);
-    assert_eq!(met(&mut rig, |r| r.stop(None)), [StopJoinedEnd]);
+    let again = met(&mut rig.clone(), |r| r.stop(None));
+    assert_eq!(again, [StopJoinedEnd, StopGraceCut]);
     assert_eq!(met(&mut rig, |r| r.reply_prompt(cancelled())), [WoundDown]);
     assert_eq!(met(&mut rig, |r| r.exits(Exit::Code(0))), [LeftOnEof]);
     assert_eq!(met(&mut rig, |r| r.stop(Some("prompt:m1"))), []);

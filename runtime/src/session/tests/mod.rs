@@ -1,5 +1,6 @@
 //! Stories of one session's machine, with a store that commits at once unless told otherwise and an agent played by hand.
 
+mod barrier;
 mod digest;
 mod life;
 mod marks;

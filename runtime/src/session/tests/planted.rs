@@ -346,6 +346,24 @@ fn a_stop_waits_wrongly_or_says_too_much() {
         rig.stdin_closed
     });
     assert_eq!(closed, [true, false]);
+    let at_barrier = |mut rig: super::rig::Rig| {
+        rig.send("m1", "hello");
+        rig.handshake_with(json!({"sessionCapabilities": {"close": {}}}));
+        let prompt = rig.expect("session/prompt");
+        rig.stop(None);
+        rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+        rig
+    };
+    let asked = told(PlantedBug::BarrierForgotten, |begin| {
+        calls(&at_barrier(begin.fresh()), "session/close")
+    });
+    assert_eq!(asked, [1, 0]);
+    let closed = told(PlantedBug::BarrierUnbounded, |begin| {
+        let mut rig = at_barrier(begin.fresh());
+        rig.pass_ms(60_000);
+        rig.stdin_closed
+    });
+    assert_eq!(closed, [true, false]);
     let refused = told(PlantedBug::RefuseAStopUnsaved, |begin| {
         let mut rig = begin.working();
         rig.commits = false;
