@@ -24,10 +24,16 @@ pub(crate) fn unconfirmed() -> StatusBody {
     StatusBody { tone: Tone::Error, text: fact.sentence(), fact: Some(fact) }
 }
 
-/// Whether it reads unconfirmed, as it is stored.
+impl StatusBody {
+    /// It is the note of a Stop that was not confirmed, as it is stored.
+    pub fn is_unconfirmed_stop(&self) -> bool {
+        self.fact.as_ref().is_some_and(|fact| fact.code == FailureCode::CancelUnconfirmed)
+    }
+}
+
+/// Whether it is the note of a Stop that was not confirmed, as it is stored.
 pub(crate) fn is_unconfirmed(body: &ItemBody) -> bool {
-    let ItemBody::Status(status) = body else { return false };
-    status.fact.as_ref().is_some_and(|fact| fact.code == FailureCode::CancelUnconfirmed)
+    matches!(body, ItemBody::Status(status) if status.is_unconfirmed_stop())
 }
 
 impl Fold {

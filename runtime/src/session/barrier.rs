@@ -3,7 +3,7 @@
 //! An agent's answer to the prompt does not mean that its abort is on disk, and an abort may take longer than the EOF
 //! window. Its answer to `session/close` means that it is. Whatever it says or does not say, EOF follows.
 
-use super::child::{Asked, Child, Phase};
+use super::child::{Asked, Cause, Child, Phase};
 use super::machine::Session;
 use super::timers::Timer;
 use crate::agent::Barrier;
@@ -19,6 +19,8 @@ use crate::wire::write_queue::FrameKind;
 pub(super) struct BarrierState {
     /// The prompt was answered after its cancel, inside the cancel wait.
     cancel_answered: bool,
+    /// A person has pressed Stop on an end that the host began: it is that person's first press.
+    pressed: bool,
     /// Somebody has pressed Stop again.
     pressed_again: bool,
     /// `session/close` was written.
@@ -85,6 +87,10 @@ impl Session {
             return;
         };
         if !winds_down && !at_barrier {
+            return;
+        }
+        let by_person = matches!(ending.cause, Cause::Asked(reason) if reason.is_a_persons());
+        if !by_person && !std::mem::replace(&mut ending.barrier.pressed, true) {
             return;
         }
         let pressed_before = std::mem::replace(&mut ending.barrier.pressed_again, true);

@@ -375,8 +375,11 @@ impl Session {
         if by_agent && self.plan.running_tools().next().is_some() {
             self.sometimes(CoverageMark::AgentTurnKept);
         } else if by_agent && self.child.as_ref().is_some_and(|c| c.ending.is_some()) {
-            // Behind a cancel nothing comes any more; that it was cut is proven by the exit (rules 3.5.2, 3.12).
-            self.begin_ladder(now);
+            // Behind a cancel nothing comes any more; that it was cut is proven by the exit (rules 3.5.2, 3.12). What an
+            // agent says while it saves ends no barrier.
+            if self.child.as_ref().is_some_and(|c| !c.is_at_barrier()) {
+                self.begin_ladder(now);
+            }
         } else if by_agent {
             self.sometimes(CoverageMark::AgentTurnQuiet);
             self.end_turn(

@@ -38,6 +38,8 @@ impl Oracle for OneErrorRow {
             for item in rows::items(row) {
                 let key = || (session.clone(), row.fence);
                 match &item.body {
+                    // A Stop's note tells of the Stop, not of the child.
+                    ItemBody::Status(status) if status.is_unconfirmed_stop() => {}
                     ItemBody::Status(status) if status.tone == Tone::Error => {
                         let failures = self.fences.entry(key()).or_default();
                         failures.errors.insert(item.item.clone());
