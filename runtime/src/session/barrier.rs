@@ -3,7 +3,7 @@
 //! An agent's answer to the prompt does not mean that its abort is on disk, and an abort may take longer than the EOF
 //! window. Its answer to `session/close` means that it is. Whatever it says or does not say, EOF follows.
 
-use super::child::{Asked, Child, Phase};
+use super::child::{Asked, Cause, Child, Phase};
 use super::machine::Session;
 use super::timers::Timer;
 use crate::agent::Barrier;
@@ -19,8 +19,8 @@ use crate::wire::write_queue::FrameKind;
 pub(super) struct BarrierState {
     /// The prompt was answered after its cancel, inside the cancel wait.
     cancel_answered: bool,
-    /// Somebody has pressed Stop again.
-    pressed_again: bool,
+    /// Stops since the end was asked for, up to three.
+    presses: u8,
     /// `session/close` was written.
     asked: bool,
 }
@@ -87,13 +87,16 @@ impl Session {
         if !winds_down && !at_barrier {
             return;
         }
-        let pressed_before = std::mem::replace(&mut ending.barrier.pressed_again, true);
-        if winds_down {
+        ending.barrier.presses = 3.min(ending.barrier.presses + 1);
+        // What a person asked for was the first press; a host that quits pressed nothing.
+        let first = matches!(ending.cause, Cause::Asked(reason) if reason.is_a_persons());
+        let nth = ending.barrier.presses + u8::from(first);
+        if winds_down && nth >= 2 {
             self.sometimes(CoverageMark::StopGraceCut);
             if !self.begin_barrier(now) {
                 self.begin_ladder(now);
             }
-        } else if pressed_before {
+        } else if at_barrier && nth >= 3 {
             self.end_barrier(now, CoverageMark::BarrierCut);
         }
     }

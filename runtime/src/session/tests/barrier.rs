@@ -280,3 +280,17 @@ fn an_answer_of_a_person_that_is_not_saved_yet_holds_it_for_the_wait_at_most() {
     rig.expect("session/close");
     assert!(!rig.stdin_closed);
 }
+
+#[test]
+fn a_host_that_quits_is_no_press() {
+    let (mut rig, _prompt) = working();
+    rig.session.end_child(rig.now, StopReason::HostStop);
+    rig.settle();
+    rig.expect("session/cancel");
+    rig.stop(None);
+    assert!(rig.frames.is_empty() && !rig.stdin_closed, "it is the first");
+    rig.stop(None);
+    rig.expect("session/close");
+    rig.stop(None);
+    assert!(rig.stdin_closed);
+}
