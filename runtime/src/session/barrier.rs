@@ -19,10 +19,8 @@ use crate::wire::write_queue::FrameKind;
 pub(super) struct BarrierState {
     /// The prompt was answered after its cancel, inside the cancel wait.
     cancel_answered: bool,
-    /// A person has pressed Stop on an end that the host began: it is that person's first press.
-    pressed: bool,
-    /// Somebody has pressed Stop again.
-    pressed_again: bool,
+    /// Stops since the end was asked for, up to three.
+    presses: u8,
     /// `session/close` was written.
     asked: bool,
 }
@@ -89,17 +87,16 @@ impl Session {
         if !winds_down && !at_barrier {
             return;
         }
-        let by_person = matches!(ending.cause, Cause::Asked(reason) if reason.is_a_persons());
-        if !by_person && !std::mem::replace(&mut ending.barrier.pressed, true) {
-            return;
-        }
-        let pressed_before = std::mem::replace(&mut ending.barrier.pressed_again, true);
-        if winds_down {
+        ending.barrier.presses = 3.min(ending.barrier.presses + 1);
+        // What a person asked for was the first press; a host that quits pressed nothing.
+        let first = matches!(ending.cause, Cause::Asked(reason) if reason.is_a_persons());
+        let nth = ending.barrier.presses + u8::from(first);
+        if winds_down && nth >= 2 {
             self.sometimes(CoverageMark::StopGraceCut);
             if !self.begin_barrier(now) {
                 self.begin_ladder(now);
             }
-        } else if pressed_before {
+        } else if at_barrier && nth >= 3 {
             self.end_barrier(now, CoverageMark::BarrierCut);
         }
     }

@@ -79,7 +79,7 @@ impl Default for Shape {
 }
 
 /// The small alphabet of the exhaustive exploration ([`crate::explore`]): two messages, two Stops, a crash of the host,
-/// an agent that answers `cancelled` or `end_turn`, leaves in any order of its streams' ends or resists, and says something
+/// an agent without `session/close` that answers `cancelled` or `end_turn`, leaves in any order of its streams' ends or resists, and says something
 /// late, and a store that refuses.
 pub const EXPLORE: Shape = Shape {
     sends_max: 2,
@@ -122,7 +122,7 @@ pub const EXPLORE: Shape = Shape {
             Feature::StopsAtHandover,
             Feature::Together,
         ])
-        .always(&[Feature::MoreMessages, Feature::Stops, Feature::MoreStops])
+        .always(&[Feature::MoreMessages, Feature::Stops, Feature::MoreStops, Feature::NoClose])
 };
 
 /// The scenario of a seed.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use moored::agent::Barrier;
 use moored::ids::SessionId;
 use moored::journal::SendMode;
 use moored::limits::{CLOSE_BARRIER_MS, STOP_GRACE_MS};
@@ -27,6 +28,8 @@ pub(super) struct SavedBeforeItsEnd {
     children: BTreeMap<ChildNo, Child>,
     /// Sessions in which a cancel may make way for a steer: which cancel a Stop's is cannot be told.
     steered: BTreeSet<SessionId>,
+    /// Sessions whose agent's definition switches it off.
+    off: BTreeSet<SessionId>,
     /// Stops of each session: one may be on its way when the cancel of another is written.
     presses: BTreeMap<SessionId, usize>,
     /// Hosts that lost their store.
@@ -144,6 +147,13 @@ impl Oracle for SavedBeforeItsEnd {
             Seen::AgentWrote { child, line, answers_prompt } if line.shape == Shape::Answer => {
                 self.children.entry(*child).or_default().answers(now, line, *answers_prompt);
             }
+            Seen::Stored { unit, .. } => {
+                if let Some(change) = &unit.record
+                    && change.record.agent.barrier == Barrier::Off
+                {
+                    self.off.insert(unit.session.clone());
+                }
+            }
             Seen::AgentClosed { child, .. } => {
                 self.children.entry(*child).or_default().broken = true
             }
@@ -181,7 +191,9 @@ impl Oracle for SavedBeforeItsEnd {
                     || self.presses.get(&of.session).is_some_and(|n| *n >= PRESSES_TO_CUT)
                     || self.lost.contains(&of.host);
                 if !excused {
-                    let owes = !self.struck && !self.steered.contains(&of.session);
+                    let owes = !self.struck
+                        && !self.steered.contains(&of.session)
+                        && !self.off.contains(&of.session);
                     return kept.closed(now, *child, owes);
                 }
             }

@@ -35,6 +35,8 @@ pub(super) struct CancelHasItsGrace {
     broken: BTreeSet<ChildNo>,
     /// Agents that were asked to save: how long those have is another rule.
     asked_to_save: BTreeSet<ChildNo>,
+    /// Some players tell nobody what persons do.
+    calls_are_told: bool,
     /// The two latest presses of each session.
     presses: BTreeMap<SessionId, [Option<Mono>; 2]>,
 }
@@ -114,7 +116,10 @@ impl Oracle for CancelHasItsGrace {
                 }
                 (Some("session/close"), _) => {
                     self.asked_to_save.insert(*child);
-                    self.is_over(*child, now, "session", facts)?;
+                    // Where calls are not told, somebody may have pressed again.
+                    if self.calls_are_told {
+                        self.is_over(*child, now, "session", facts)?;
+                    }
                 }
                 _ => {}
             },
@@ -139,6 +144,7 @@ impl Oracle for CancelHasItsGrace {
                 }
             }
             Seen::Struck { fault: Fault::Suspend { .. }, .. } => self.slept = true,
+            Seen::Called { act: Act::Send { .. }, .. } => self.calls_are_told = true,
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
                 self.pressed(now, session, facts);
             }
@@ -202,7 +208,8 @@ mod tests {
     fn an_end_before_them_is_found() {
         cancelled().at_ms(4_009).stdin_closed(0).breaks("stdin of child 0 is closed 3999 ms after");
         let close = r#"{"id":2,"method":"session/close","params":{}}"#;
-        let early = cancelled().at_ms(4_009).host_wrote(0, close);
+        let sent = super::super::kit::send_act(1);
+        let early = cancelled().called(&sent).at_ms(4_009).host_wrote(0, close);
         early.breaks("session of child 0 is closed 3999 ms after its cancel");
         let answered = cancelled().agent_wrote(0, r#"{"id":1,"result":{}}"#).at_ms(20);
         answered.host_wrote(0, close).at_ms(8_020).stdin_closed(0).holds();

@@ -282,16 +282,15 @@ fn an_answer_of_a_person_that_is_not_saved_yet_holds_it_for_the_wait_at_most() {
 }
 
 #[test]
-fn a_persons_first_press_on_an_end_that_the_host_began_ends_no_wait() {
-    let mut rig = Rig::new();
-    rig.send("m1", "hello");
-    rig.handshake_with(json!({"sessionCapabilities": {"close": {}}}));
-    rig.expect("session/prompt");
+fn a_host_that_quits_is_no_press() {
+    let (mut rig, _prompt) = working();
     rig.session.end_child(rig.now, StopReason::HostStop);
     rig.settle();
     rig.expect("session/cancel");
     rig.stop(None);
-    assert!(rig.frames.is_empty(), "the agent still has its grace (decision D14)");
+    assert!(rig.frames.is_empty() && !rig.stdin_closed, "it is the first");
     rig.stop(None);
     rig.expect("session/close");
+    rig.stop(None);
+    assert!(rig.stdin_closed);
 }
