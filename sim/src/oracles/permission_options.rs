@@ -1,6 +1,6 @@
 //! A permission is answered with what the agent offered, or cancelled.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use moored::platform::Mono;
 use serde::Deserialize;
@@ -11,9 +11,26 @@ use crate::witness::{ChildNo, Facts, Line, Seen, Shape};
 /// Nobody makes up an option, and nobody chooses for a person.
 #[derive(Default)]
 pub(super) struct AnsweredPermissions {
-    /// What each open request offers, by its id, the oldest first: agents may use one again before they have read the answer
-    /// to the first.
-    offered: BTreeMap<ChildNo, BTreeMap<String, VecDeque<Vec<String>>>>,
+    /// What the open requests of each id offer.
+    offered: BTreeMap<ChildNo, BTreeMap<String, Open>>,
+}
+
+/// Agents may use an id again before they have read its answer, and the second may be answered first: whose an answer is
+/// that selects nothing, nobody can tell.
+#[derive(Default)]
+struct Open {
+    offers: Vec<Vec<String>>,
+    unanswered: usize,
+}
+
+impl Open {
+    fn asked(&mut self, options: Vec<String>) {
+        if self.unanswered == 0 {
+            self.offers.clear();
+        }
+        self.unanswered += 1;
+        self.offers.push(options);
+    }
 }
 
 fn options(line: &Line<'_>) -> Option<Vec<String>> {
@@ -75,16 +92,18 @@ impl Oracle for AnsweredPermissions {
             {
                 if let (Some(id), Some(options)) = (line.id, options(line)) {
                     let of_child = self.offered.entry(*child).or_default();
-                    of_child.entry(id.to_owned()).or_default().push_back(options);
+                    of_child.entry(id.to_owned()).or_default().asked(options);
                 }
             }
             Seen::HostWrote { child, line } if line.shape == Shape::Answer => {
                 let Some(id) = line.id else { return Ok(()) };
                 let asked = self.offered.get_mut(child).and_then(|asked| asked.get_mut(id));
-                let offered = asked.and_then(VecDeque::pop_front);
-                let Some(offered) = offered else { return Ok(()) };
+                let Some(open) = asked.filter(|open| open.unanswered > 0) else { return Ok(()) };
+                open.unanswered -= 1;
                 match selected(line) {
-                    Ok(Some(option)) if !offered.contains(&option) => {
+                    Ok(Some(option))
+                        if !open.offers.iter().any(|offer| offer.contains(&option)) =>
+                    {
                         return Err(format!(
                             "permission {id} of child {child} is answered {option}, which it did not offer"
                         ));
@@ -136,7 +155,10 @@ mod tests {
         let two =
             || asks(asks(Story::of(AnsweredPermissions::default()).spawned(0), "yes"), "certainly");
         answers(answers(two(), "yes"), "certainly").holds();
-        answers(two(), "certainly").breaks("which it did not offer");
+        answers(answers(two(), "certainly"), "yes").holds();
+        let refused = |story: Story| story.host_wrote(0, r#"{"id":7,"error":{"code":-32600}}"#);
+        answers(refused(two()), "yes").holds();
+        answers(two(), "perhaps").breaks("which it did not offer");
     }
 
     #[test]
