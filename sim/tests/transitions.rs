@@ -11,7 +11,7 @@ use moored_sim::play::{Playing, play};
 
 /// How much of what is enumerated a sweep must see, in hundredths. 10 000 seeds see 96 (docs/simulation.md names what
 /// they miss); fewer see less.
-const SEEN_PERCENT_MIN: usize = 88;
+const SEEN_PERCENT_MIN: usize = 85;
 /// The same of the race.
 const RACE_PERCENT_MIN: usize = 85;
 /// Seeds of the sweep.

@@ -351,13 +351,13 @@ pub(super) mod tests {
 
     #[test]
     fn of_everything_documents_get_one_seed_in_many() {
-        let jobs = Jobs::new(plan(Extent::Everything, 5..2_505));
+        let jobs = Jobs::new(plan(Extent::Everything, 5..12_505));
         let counts = counts(&jobs);
-        assert_eq!(counts.len() as u64, 2 * 3 + 2_500);
-        for seed in [5, 1_005, 2_005] {
+        assert_eq!(counts.len() as u64, 2 * 3 + 12_500);
+        for seed in [5, 5_005, 10_005] {
             assert_eq!((counts[&(0, seed)], counts[&(1, seed)]), (1, 1));
         }
-        assert!((5..2_505).all(|seed| counts[&(2, seed)] == 1));
+        assert!((5..12_505).all(|seed| counts[&(2, seed)] == 1));
         let first = jobs.of_shard(0).expect("a first one");
         assert_eq!((first.row, first.seed), (0, 5), "documents begin");
     }

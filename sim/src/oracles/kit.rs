@@ -341,6 +341,7 @@ pub(super) fn summary() -> moored::status::Summary {
         child: None,
         storage: None,
         status_started_at: None,
+        stopping: false,
     })
 }
 
