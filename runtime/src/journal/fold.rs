@@ -325,7 +325,7 @@ impl Fold {
             .filter_map(|key| self.items.get(key).map(|item| self.view(key, item)))
             .collect();
         let notes = items.iter().filter_map(|item| match &item.body {
-            ItemBody::Turn(turn) => self.corrected_note(&turn.turn),
+            ItemBody::Turn(turn) => self.corrected_note(turn),
             _ => None,
         });
         let notes: Vec<_> = notes.filter(|note| !touched.items.contains(note)).collect();

@@ -1,7 +1,7 @@
 //! The note that a Stop leaves (rule 3.6): its words, its key, and how one that was not confirmed is read later.
 
 use super::fold::{Fold, Item};
-use super::{ItemBody, StatusBody, Tone, TurnState, turn_item};
+use super::{ItemBody, StatusBody, Tone, TurnBody, TurnState, turn_item};
 use crate::failure::{FailureCode, FailureFact};
 use crate::ids::{ItemKey, TurnKey, key};
 
@@ -46,10 +46,12 @@ impl Fold {
     }
 
     /// The unconfirmed note of a turn that was interrupted: whoever is told of that end is told of it too (rule 3.6.7).
-    pub(super) fn corrected_note(&self, turn: &TurnKey) -> Option<ItemKey> {
-        let note = stop_note_item(turn.as_str());
-        let unconfirmed = self.item(&note).is_some_and(|item| is_unconfirmed(&item.body));
-        (unconfirmed && self.is_interrupted(turn)).then_some(note)
+    pub(super) fn corrected_note(&self, turn: &TurnBody) -> Option<ItemKey> {
+        if turn.state != TurnState::Interrupted {
+            return None;
+        }
+        let note = stop_note_item(turn.turn.as_str());
+        self.item(&note).is_some_and(|item| is_unconfirmed(&item.body)).then_some(note)
     }
 
     fn is_interrupted(&self, turn: &TurnKey) -> bool {

@@ -55,8 +55,8 @@ impl Session {
         }
     }
 
-    /// The turn has left, or the cancel wait is over: the barrier, or stdin EOF. An agent that did not answer the cancel gets no barrier: nothing says
-    /// that it listens. A turn of the agent's own has no answer, and none either.
+    /// The turn has left, or the cancel wait is over: the barrier, or stdin EOF. An agent that did not answer the cancel gets
+    /// no barrier: nothing says that it listens. A turn of the agent's own has no answer, and none either.
     pub(super) fn end_wound_down(&mut self, now: Moment) {
         let answered = self
             .child

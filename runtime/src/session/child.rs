@@ -96,6 +96,13 @@ pub(super) enum Cause {
     Asked(StopReason),
 }
 
+impl Ending {
+    /// At its beginning: nothing was asked of the child yet.
+    pub(super) fn new(cause: Cause) -> Self {
+        Self { cause, barrier: BarrierState::default(), ladder: None }
+    }
+}
+
 impl Cause {
     pub(super) fn is_requested(self) -> bool {
         matches!(self, Self::Asked(_))

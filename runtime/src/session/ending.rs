@@ -121,7 +121,7 @@ impl Session {
         let winds_down = cause.is_requested()
             && child.phase == Phase::Ready
             && (child.prompt.is_some() || child.turn.is_some() || child.owes_an_answer());
-        child.ending = Some(Ending { cause, barrier: BarrierState::default(), ladder: None });
+        child.ending = Some(Ending::new(cause));
         if child.root.is_some() {
             return;
         }
@@ -232,13 +232,19 @@ impl Session {
     fn write_off(&mut self, now: Moment) {
         if self.child.as_ref().is_some_and(|c| c.supervisor_lost && c.root.is_none()) {
             self.sometimes(CoverageMark::WrittenOff);
-            let unsettled = self.unsettled_prompt(UnknownReason::ProviderClosed);
-            self.plan_batch(now, &self.settlement("written-off"), unsettled, Draft::default());
-            self.end_turn(now, "written-off", TurnEnd::cut(TurnState::Unverifiable, None, None));
-            if let Some(child) = self.child.as_mut() {
-                child.prompt = None;
-                child.cut_off = true;
-            }
+            let cut = TurnEnd::cut(TurnState::Unverifiable, None, None);
+            self.cut_off(now, "written-off", UnknownReason::ProviderClosed, cut);
+        }
+    }
+
+    /// The child is not heard any more: what it had not confirmed is unknown, and its turn ends as it is known to.
+    fn cut_off(&mut self, now: Moment, family: &str, reason: UnknownReason, cut: TurnEnd) {
+        let unsettled = self.unsettled_prompt(reason);
+        self.plan_batch(now, &self.settlement(family), unsettled, Draft::default());
+        self.end_turn(now, family, cut);
+        if let Some(child) = self.child.as_mut() {
+            child.prompt = None;
+            child.cut_off = true;
         }
     }
 
@@ -302,8 +308,6 @@ impl Session {
         if self.child.as_ref().is_none_or(|c| c.root.is_some() || c.ending.is_some()) {
             return;
         }
-        let rows = self.unsettled_prompt(UnknownReason::ProviderExited);
-        self.plan_batch(now, &self.settlement("broken"), rows, Draft::default());
         if self.child.as_ref().is_some_and(|c| c.turn.is_some()) {
             self.sometimes(CoverageMark::ConnectionBroken);
         }
@@ -311,16 +315,12 @@ impl Session {
             true => TurnEnd::cut(TurnState::Interrupted, None, Some(now.wall_ms)),
             false => TurnEnd::cut(TurnState::Unverifiable, None, None),
         };
-        self.end_turn(now, "broken", cut);
+        self.cut_off(now, "broken", UnknownReason::ProviderExited, cut);
         if self.plants(PlantedBug::TwoErrorRows) {
             let broken = self.settlement("connection");
             let fact = FailureFact::new(FailureCode::ProviderError);
             let row = self.error_row(&["death", &broken], None, fact);
             self.plan_batch(now, &broken, vec![row], Draft::default());
-        }
-        if let Some(child) = self.child.as_mut() {
-            child.prompt = None;
-            child.cut_off = true;
         }
         self.end_child_as(now, Cause::Broken);
         self.begin_ladder(now);
@@ -396,11 +396,7 @@ impl Session {
         }
         child.root = Some(RootEnd { exit, how, seen: now });
         child.tree = Tree::Sweeping;
-        child.ending.get_or_insert(Ending {
-            cause: Cause::Exit,
-            barrier: BarrierState::default(),
-            ladder: None,
-        });
+        child.ending.get_or_insert(Ending::new(Cause::Exit));
         let generation = child.generation.clone();
         // What it had written is still in its pipe, and is read to its end before anything is settled.
         self.effects.push_back(Effect::CloseStdin { generation: generation.clone() });
@@ -748,11 +744,7 @@ impl Session {
         if let Some(child) = self.child.as_mut() {
             child.exit_recorded = true;
             child.over = Some(never.clone());
-            child.ending.get_or_insert(Ending {
-                cause: Cause::AttachFailed,
-                barrier: BarrierState::default(),
-                ladder: None,
-            });
+            child.ending.get_or_insert(Ending::new(Cause::AttachFailed));
         }
         self.plan_batch(now, &settlement, mutations, draft);
         self.answer_closers(now, Some(never));

@@ -110,10 +110,9 @@ impl Session {
     /// Closes the settle once the end of what it stopped is on disk, or the child's end is known, proven or not
     /// (rule 3.4.3, decision D13).
     pub(super) fn close_settle(&mut self) {
-        let works = status(&self.durable) == Some(Status::Working);
-        let shown = self.published.as_ref().is_some_and(|summary| summary.stopping);
         let Some(settle) = &mut self.settle else { return };
-        settle.fell |= shown && !works;
+        let shown = self.published.as_ref().is_some_and(|summary| summary.stopping);
+        settle.fell |= shown && status(&self.durable) != Some(Status::Working);
         let turn = settle.turn.as_ref().map(turn_item);
         let state = turn.and_then(|item| match &self.durable.item(&item)?.body {
             ItemBody::Turn(turn) => Some(turn.state),

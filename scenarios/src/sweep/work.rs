@@ -4,13 +4,12 @@
 //! any number of threads, also where it ends by itself once nothing new is seen.
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use moored::platform::Mono;
-use moored_sim::kernel::{caught, run_thread};
+use moored_sim::kernel::{panic_words, run_thread};
 use moored_sim::oracles::Violation;
 use moored_sim::play::{Playing, Run};
 use moored_sim::trace::Keep;
@@ -95,10 +94,8 @@ pub fn sweep(
         }
         for worker in workers {
             // A run's panic is that run's outcome; this one is the sweep's own, on a thread whose panics may go unprinted.
-            if let Err(words) =
-                caught(|| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
-            {
-                panic!("a sweep's own thread panicked: {words}");
+            if let Err(panic) = worker.join() {
+                panic!("a sweep's own thread panicked: {}", panic_words(&*panic));
             }
         }
     });

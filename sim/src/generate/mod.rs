@@ -79,8 +79,8 @@ impl Default for Shape {
 }
 
 /// The small alphabet of the exhaustive exploration ([`crate::explore`]): two messages, two Stops, a crash of the host,
-/// an agent without `session/close` that answers `cancelled` or `end_turn`, leaves in any order of its streams' ends or resists, and says something
-/// late, and a store that refuses.
+/// an agent without `session/close` that answers `cancelled` or `end_turn`, leaves in any order of its streams' ends or
+/// resists, and says something late, and a store that refuses.
 pub const EXPLORE: Shape = Shape {
     sends_max: 2,
     stops_max: 2,

@@ -8,6 +8,7 @@
 mod madsim;
 mod tape;
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -294,12 +295,15 @@ where
 }
 
 /// Runs a step that may panic, and gives the panic's words.
-pub fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
-        panic
-            .downcast_ref::<&str>()
-            .map(|words| (*words).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no words".to_owned())
-    })
+pub(crate) fn caught<R>(step: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| panic_words(&*panic))
+}
+
+/// What a panic said.
+pub fn panic_words(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|words| (*words).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no words".to_owned())
 }

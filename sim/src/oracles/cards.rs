@@ -8,7 +8,7 @@ use moored::platform::Mono;
 
 use super::rows;
 use super::{Oracle, Verdict};
-use crate::witness::{ChildNo, Facts, Seen, Shape};
+use crate::witness::{ChildNo, Facts, Seen, Shape, same_id};
 
 /// Between the cancel of a prompt and the agent's answer to it no question becomes a card.
 #[derive(Default)]
@@ -56,7 +56,8 @@ impl Oracle for NoCardUnderAStop {
             Seen::AgentWrote { child, line, .. } => {
                 let asking = self.children.entry(*child).or_default();
                 if line.shape == Shape::Answer {
-                    if asking.prompt.is_some() && asking.prompt.as_deref() == line.id {
+                    let answers = |prompt: &String| line.id.is_some_and(|id| same_id(prompt, id));
+                    if asking.prompt.as_ref().is_some_and(answers) {
                         asking.prompt = None;
                         asking.stops = false;
                     }

@@ -33,7 +33,7 @@ pub struct Child {
     pub told: bool,
     /// Its host was told that nobody is left who could prove its end.
     pub lost: bool,
-    /// Ids of prompts it has read and not answered.
+    /// Ids of prompts it has read, also of those it has answered.
     pub prompts: BTreeSet<String>,
     /// Ids of everything its host has asked it.
     pub asked: BTreeSet<String>,

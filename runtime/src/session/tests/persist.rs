@@ -55,7 +55,7 @@ fn nothing_is_published_before_it_is_durable() {
 }
 
 /// The agent asks for permission; what a person answers who agrees.
-fn asked(rig: &mut Rig) -> crate::host::PermissionAnswer {
+pub(super) fn asked(rig: &mut Rig) -> crate::host::PermissionAnswer {
     let params = json!({"sessionId": "agent-session-1", "toolCall": {"title": "x"},
         "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]});
     rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::persist::asked;
 use super::rig::{AGENT_SESSION, Rig};
 use crate::failure::RefusalCode;
 use crate::journal::{EndedAs, ItemBody, SubmissionState, ToolStatus, TurnState};
@@ -373,15 +374,9 @@ fn a_close_of_a_tree_that_nobody_can_sweep_any_more_is_refused_by_name() {
 fn an_answer_on_its_way_to_the_disk_reaches_the_agent_before_its_stdin_closes() {
     let mut rig = Rig::working("hello");
     let prompt = rig.expect("session/prompt");
-    ask(&mut rig, 1);
-    let items = rig.items();
-    let card = items.iter().find(|i| i.item.as_str().starts_with("ask")).expect("it is shown");
+    let answer = asked(&mut rig);
     rig.commits = false;
-    rig.answer(crate::host::PermissionAnswer {
-        item: card.item.clone(),
-        expected_revision: card.revision,
-        option: Some("yes".to_owned()),
-    });
+    rig.answer(answer);
     rig.stop(None);
     rig.expect("session/cancel");
     rig.reply(&prompt, json!({"stopReason": "cancelled"}));
@@ -396,15 +391,9 @@ fn an_answer_on_its_way_to_the_disk_reaches_the_agent_before_its_stdin_closes() 
 fn an_answer_that_is_never_on_disk_holds_no_stop_up() {
     let mut rig = Rig::working("hello");
     let prompt = rig.expect("session/prompt");
-    ask(&mut rig, 1);
-    let items = rig.items();
-    let card = items.iter().find(|i| i.item.as_str().starts_with("ask")).expect("it is shown");
+    let answer = asked(&mut rig);
     rig.commits = false;
-    rig.answer(crate::host::PermissionAnswer {
-        item: card.item.clone(),
-        expected_revision: card.revision,
-        option: None,
-    });
+    rig.answer(crate::host::PermissionAnswer { option: None, ..answer });
     rig.stop(None);
     rig.reply(&prompt, json!({"stopReason": "cancelled"}));
     rig.pass_ms(3_999);
