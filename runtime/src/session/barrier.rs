@@ -3,7 +3,7 @@
 //! An agent's answer to the prompt does not mean that its abort is on disk, and an abort may take longer than the EOF
 //! window. Its answer to `session/close` means that it is. Whatever it says or does not say, EOF follows.
 
-use super::child::{Asked, Cause, Child, Phase};
+use super::child::{Asked, Cause, Child, Ending, Phase};
 use super::machine::Session;
 use super::timers::Timer;
 use crate::agent::Barrier;
@@ -25,6 +25,14 @@ pub(super) struct BarrierState {
     asked: bool,
 }
 
+impl Ending {
+    /// How often a person pressed for it. What they asked for was the first press; a host that quits pressed nothing.
+    pub(super) fn presses(&self) -> u8 {
+        let first = matches!(self.cause, Cause::Asked(reason) if reason.is_a_persons());
+        self.barrier.presses + u8::from(first)
+    }
+}
+
 impl Child {
     /// It is asked to put its session on disk, and EOF waits for that.
     pub(super) fn is_at_barrier(&self) -> bool {
@@ -32,7 +40,7 @@ impl Child {
     }
 
     /// Nothing holds its end but its turn.
-    fn is_winding_down(&self) -> bool {
+    pub(super) fn is_winding_down(&self) -> bool {
         let waits = self.ending.as_ref().is_some_and(|e| !e.barrier.asked);
         self.phase == Phase::Ready && waits && !self.is_in_ladder()
     }
@@ -88,16 +96,19 @@ impl Session {
             return;
         }
         ending.barrier.presses = 3.min(ending.barrier.presses + 1);
-        // What a person asked for was the first press; a host that quits pressed nothing.
-        let first = matches!(ending.cause, Cause::Asked(reason) if reason.is_a_persons());
-        let nth = ending.barrier.presses + u8::from(first);
+        let nth = ending.presses();
         if winds_down && nth >= 2 {
-            self.sometimes(CoverageMark::StopGraceCut);
-            if !self.begin_barrier(now) {
-                self.begin_ladder(now);
-            }
+            self.wound_down(now);
         } else if at_barrier && nth >= 3 {
             self.end_barrier(now, CoverageMark::BarrierCut);
+        }
+    }
+
+    /// A second press has cut the cancel wait short, and nothing holds the end any more.
+    pub(super) fn end_at_a_press(&mut self, now: Moment) {
+        self.sometimes(CoverageMark::StopGraceCut);
+        if !self.begin_barrier(now) {
+            self.begin_ladder(now);
         }
     }
 

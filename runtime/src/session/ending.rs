@@ -41,7 +41,7 @@ impl Session {
                     at_ms: now.wall_ms,
                 };
                 // A close that named no turn settles as a Stop does (rule 3.10.5).
-                self.open_settle(now, &mut event);
+                self.open_settle(&mut event);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
             }
             self.plan(now, Draft::rows(rows).with_record());

@@ -5,7 +5,6 @@ use super::machine::Session;
 use crate::coverage::CoverageMark;
 use crate::ids::TurnKey;
 use crate::journal::{Item, ItemBody, StopEvent, TurnBody, TurnState, turn_item};
-use crate::platform::{Moment, Mono};
 use crate::status::{Status, status};
 
 /// The latest person's Stop or close on this host.
@@ -13,9 +12,10 @@ use crate::status::{Status, status};
 pub(super) struct Settle {
     /// The turn it stopped: the one it named, else the one that ran when it was pressed, else the one that ended under it.
     turn: Option<TurnKey>,
-    /// When it was first pressed; a repeat keeps it.
-    pressed: Mono,
-    /// The same, in the journal's time.
+    /// The child's exit had been seen when it was first pressed: what that exit cut stays news (rule 3.4.8). The order in
+    /// which this host met the two, for clocks tie and step; a repeat keeps it.
+    behind_exit: bool,
+    /// When it was first pressed, in the journal's time; a repeat keeps it.
     at_ms: u64,
     /// It named its turn: there is nothing to settle (rule 3.4.2).
     named: bool,
@@ -39,7 +39,7 @@ enum FailedOn {
 impl Session {
     /// A person's Stop takes effect. A repeat keeps what the earlier press bound and when it was (rules 3.3.3, 3.4.6); gives
     /// the event's turn and time.
-    pub(super) fn open_settle(&mut self, now: Moment, event: &mut StopEvent) {
+    pub(super) fn open_settle(&mut self, event: &mut StopEvent) {
         let earlier = self.settle.take().filter(|earlier| {
             let same = event.turn.is_none() || earlier.turn.is_none() || event.turn == earlier.turn;
             same && self.is_unsettled(earlier)
@@ -49,9 +49,10 @@ impl Session {
             event.at_ms = event.at_ms.min(earlier.at_ms);
             event.turn = event.turn.take().or_else(|| earlier.turn.clone());
         }
+        let exit_seen = || self.child.as_ref().is_some_and(|child| child.root.is_some());
         self.settle = Some(Settle {
             turn: event.turn.clone(),
-            pressed: earlier.as_ref().map_or(now.mono, |earlier| earlier.pressed),
+            behind_exit: earlier.as_ref().map_or_else(exit_seen, |earlier| earlier.behind_exit),
             at_ms: event.at_ms,
             named: event.named,
             open: !event.named,
@@ -88,9 +89,9 @@ impl Session {
         }
     }
 
-    /// Whether what was seen at `seen` came before the press; none where the press was on an earlier host.
-    pub(super) fn came_before_the_press(&self, seen: Mono) -> Option<bool> {
-        self.settle.as_ref().map(|settle| seen < settle.pressed)
+    /// Whether the child's exit was seen before the press; none where the press was on an earlier host.
+    pub(super) fn exit_came_before_the_press(&self) -> Option<bool> {
+        self.settle.as_ref().map(|settle| settle.behind_exit)
     }
 
     /// A turn opens. Behind a Stop that failed before any turn showed it is that Stop's, unless a message opens it
@@ -136,7 +137,11 @@ impl Session {
     /// "Stopping...": derived, and published only while the session works (rule 4.1.2).
     pub(super) fn is_stopping(&self) -> bool {
         let Some(settle) = &self.settle else { return false };
-        let runs = |turn: &TurnKey| self.durable.running_turn().is_some_and(|t| t.turn == *turn);
+        // A turn whose first row is not on disk yet runs as well: it would rise anew when that row lands (decision D27).
+        let runs = |turn: &TurnKey| match self.durable.item(&turn_item(turn)) {
+            Some(_) => self.durable.running_turn().is_some_and(|running| running.turn == *turn),
+            None => self.plan.item(&turn_item(turn)).is_some(),
+        };
         if settle.fell {
             return false;
         }

@@ -80,7 +80,7 @@ impl Session {
                     self.timers.arm(Timer::StopGrace, now.mono.plus_ms(STOP_GRACE_MS));
                 }
                 if withdrawn {
-                    self.open_settle(now, &mut event);
+                    self.open_settle(&mut event);
                     rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 }
                 self.reopen_settle();
@@ -90,7 +90,7 @@ impl Session {
             }
             Reach::Starting => {
                 self.sometimes(CoverageMark::StopWhileStarting);
-                self.open_settle(now, &mut event);
+                self.open_settle(&mut event);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 self.answer_stop(now, &operation, stop.turn, true, rows);
                 self.end_child_as(now, Cause::Asked(StopReason::UserStop));
@@ -101,7 +101,7 @@ impl Session {
                 if self.appends.is_refusing() {
                     self.sometimes(CoverageMark::StopWhileNotSaved);
                 }
-                self.open_settle(now, &mut event);
+                self.open_settle(&mut event);
                 self.withdraw_asks(now);
                 let note = self.stop_note(&operation, live.as_ref());
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
@@ -231,7 +231,7 @@ impl Session {
 
     /// THE turn-end rule (rule 3.4.7): only a person's Stop or close makes a cut turn a cancellation, and only the turn it
     /// stopped (invariant 6).
-    pub(super) fn apply_turn_end_rule(&mut self, now: Moment, body: &mut TurnBody) {
+    pub(super) fn apply_turn_end_rule(&mut self, body: &mut TurnBody) {
         let Some((_, stop)) = self.plan.latest_stop() else {
             return;
         };
@@ -245,7 +245,7 @@ impl Session {
         // An exit that was seen before the Stop stays news (rule 3.4.8). The host that saw both knows which came first,
         // whatever the wall clock did.
         let before = self
-            .came_before_the_press(now.mono)
+            .exit_came_before_the_press()
             .unwrap_or_else(|| body.completed_ms.is_some_and(|end| end < stop.at_ms));
         let after = !before || self.plants(PlantedBug::StopClaimsAnEarlierExit);
         self.bind_settle(&body.turn);
@@ -308,18 +308,22 @@ impl Session {
         }
     }
 
-    /// The turn has left, the prompt is settled and no answer of a person's is on its way to the disk, which finishes
-    /// (rule 9.4.1): the ladder may begin.
+    /// The turn has left and the prompt is settled, or a second press does not wait for that (decision D14); and no answer
+    /// of a person's is on its way to the disk, which finishes (rule 9.4.1): the ladder may begin.
     pub(super) fn wound_down(&mut self, now: Moment) {
-        let done = self.child.as_ref().is_some_and(|c| {
-            let waits = c.ending.as_ref().is_some_and(|e| e.ladder.is_none());
-            let has_left = c.prompt.is_none() && c.turn.is_none();
-            waits && !c.is_at_barrier() && c.root.is_none() && has_left && !c.owes_an_answer()
-        });
+        let Some(child) = &self.child else { return };
+        let waits = child.ending.as_ref().is_some_and(|e| e.ladder.is_none());
+        let has_left = child.prompt.is_none() && child.turn.is_none();
+        let is_cut =
+            child.is_winding_down() && child.ending.as_ref().is_some_and(|e| e.presses() >= 2);
+        let free = !child.is_at_barrier() && child.root.is_none() && !child.owes_an_answer();
+        let done = waits && free && (has_left || is_cut);
         let drains = self.plants(PlantedBug::DeliverIntoAStoppingChild)
             && self.timers.is_armed(Timer::StopGrace)
             && !self.undelivered().is_empty();
-        if done && !drains {
+        if done && !has_left {
+            self.end_at_a_press(now);
+        } else if done && !drains {
             self.sometimes_wound_down();
             if self.plants(PlantedBug::KillAtTheResponse) {
                 self.kill_at_once();

@@ -244,7 +244,7 @@ impl Session {
             body.completed_ms = end.completed_ms;
             body.stop_reason = end.stop_reason;
             body.usage = end.usage;
-            self.apply_turn_end_rule(now, &mut body);
+            self.apply_turn_end_rule(&mut body);
             mutations.push(self.revise(&item, ItemBody::Turn(body)));
             mutations
         } else {

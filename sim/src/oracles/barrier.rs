@@ -30,7 +30,7 @@ pub(super) struct SavedBeforeItsEnd {
     steered: BTreeSet<SessionId>,
     /// Sessions whose agent's definition switches it off.
     off: BTreeSet<SessionId>,
-    /// Stops of each session: one may be on its way when the cancel of another is written.
+    /// Stops and closes of each session: one may be on its way when the cancel of another is written.
     presses: BTreeMap<SessionId, usize>,
     /// Hosts that lost their store.
     lost: BTreeSet<HostNo>,
@@ -160,7 +160,8 @@ impl Oracle for SavedBeforeItsEnd {
             Seen::Called { act: Act::Send { mode: SendMode::Steer, .. }, session, .. } => {
                 self.steered.insert((*session).clone());
             }
-            Seen::Called { act: Act::Stop { .. }, session, .. } => {
+            // A close is a Stop as well (rule 3.9.1).
+            Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
                 *self.presses.entry((*session).clone()).or_default() += 1;
                 let of = |no: &ChildNo| facts.children[*no].session == **session;
                 let cancelled = self

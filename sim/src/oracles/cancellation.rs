@@ -71,7 +71,10 @@ impl Oracle for CancellationIsAPersons {
             Seen::Called { act: Act::Stop { .. } | Act::Close { .. }, session, .. } => {
                 rows::of(&mut self.sessions, session).pressed.get_or_insert(now);
             }
-            Seen::Reported { child, report: Report::Exited { .. } } => {
+            // The exit of a child whose start failed may be told behind the start of the next.
+            Seen::Reported { child, report: Report::Exited { .. } }
+                if facts.is_the_newest(*child) =>
+            {
                 let session = &facts.children[*child].session;
                 rows::of(&mut self.sessions, session).exited.get_or_insert(now);
             }

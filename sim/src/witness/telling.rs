@@ -33,7 +33,7 @@ pub struct Child {
     pub told: bool,
     /// Its host was told that nobody is left who could prove its end.
     pub lost: bool,
-    /// Ids of prompts it has read, also of those it has answered.
+    /// Ids of prompts it has read and not answered yet: a second answer is none.
     pub prompts: BTreeSet<String>,
     /// Ids of everything its host has asked it.
     pub asked: BTreeSet<String>,
@@ -71,6 +71,12 @@ impl Facts {
     pub fn is_root(&self, process: &ProcessIdentity) -> bool {
         self.child_of(process)
             .is_some_and(|child| self.children[child].root.as_ref() == Some(process))
+    }
+
+    /// Whether no child of the same session was asked for behind this one.
+    pub fn is_the_newest(&self, child: ChildNo) -> bool {
+        let session = &self.children[child].session;
+        self.children.iter().rposition(|other| other.session == *session) == Some(child)
     }
 
     /// The newest child whose root lives.
@@ -138,6 +144,11 @@ impl Facts {
             Seen::AgentRead { child, line } if line.method() == Some("session/prompt") => {
                 if let (Some(child), Some(id)) = (self.children.get_mut(*child), line.id) {
                     child.prompts.insert(id.to_owned());
+                }
+            }
+            Seen::AgentWrote { child, line, answers_prompt: true } => {
+                if let (Some(child), Some(id)) = (self.children.get_mut(*child), line.id) {
+                    child.prompts.retain(|asked| !same_id(asked, id));
                 }
             }
             Seen::Reported { child, report } => {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::rig::Rig;
+use crate::coverage::CoverageMark;
 use crate::failure::RefusalCode;
 use crate::journal::TurnState;
 use crate::platform::Exit;
@@ -98,6 +99,41 @@ fn stdin_stays_open_until_a_persons_answer_under_a_stop_went_out() {
     rig.commit_all();
     assert_eq!(rig.frame()["result"]["outcome"]["outcome"], "selected");
     assert!(rig.stdin_closed);
+}
+
+#[test]
+fn a_second_press_waits_for_a_persons_answer_that_is_on_its_way_to_the_disk() {
+    let mut rig = Rig::working("hello");
+    rig.expect("session/prompt");
+    let answer = asked(&mut rig);
+    rig.commits = false;
+    rig.answer(answer);
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.stop(None);
+    assert!(!rig.stdin_closed, "the agent is owed an answer (rule 9.4.1)");
+    rig.commit_all();
+    assert_eq!(rig.frame()["result"]["outcome"]["outcome"], "selected");
+    assert!(rig.stdin_closed, "and the second press has ended the wait for its turn (decision D14)");
+}
+
+#[test]
+fn a_turn_whose_first_row_is_not_on_disk_yet_reads_stopping_without_a_gap() {
+    let mut rig = Rig::ready();
+    rig.commits = false;
+    rig.send("m2", "hello");
+    while rig.frames.is_empty() {
+        rig.commit_one();
+    }
+    rig.expect("session/prompt");
+    rig.stop(None);
+    assert!(rig.summary().stopping);
+    // The agent does not die: the settle closes, and the turn it was bound to is not on disk.
+    rig.pass_ms(60_000);
+    assert!(rig.session.met().contains(CoverageMark::StopFailed) && !rig.units.is_empty());
+    assert!(rig.summary().stopping, "it would rise a second time once the turn is on disk (decision D27)");
+    rig.commit_all();
+    assert!(rig.summary().stopping);
 }
 
 #[test]
