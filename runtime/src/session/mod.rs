@@ -2,6 +2,7 @@
 
 mod append;
 mod barrier;
+mod break_off;
 mod child;
 mod defects;
 mod deliver;
@@ -9,6 +10,8 @@ mod digest;
 mod effect;
 mod encoding;
 mod ending;
+mod exit;
+mod gone;
 pub mod ladder;
 mod machine;
 mod permission;

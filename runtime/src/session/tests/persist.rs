@@ -114,7 +114,10 @@ fn a_second_press_waits_for_a_persons_answer_that_is_on_its_way_to_the_disk() {
     assert!(!rig.stdin_closed, "the agent is owed an answer (rule 9.4.1)");
     rig.commit_all();
     assert_eq!(rig.frame()["result"]["outcome"]["outcome"], "selected");
-    assert!(rig.stdin_closed, "and the second press has ended the wait for its turn (decision D14)");
+    assert!(
+        rig.stdin_closed,
+        "and the second press has ended the wait for its turn (decision D14)"
+    );
 }
 
 #[test]
@@ -131,7 +134,10 @@ fn a_turn_whose_first_row_is_not_on_disk_yet_reads_stopping_without_a_gap() {
     // The agent does not die: the settle closes, and the turn it was bound to is not on disk.
     rig.pass_ms(60_000);
     assert!(rig.session.met().contains(CoverageMark::StopFailed) && !rig.units.is_empty());
-    assert!(rig.summary().stopping, "it would rise a second time once the turn is on disk (decision D27)");
+    assert!(
+        rig.summary().stopping,
+        "it would rise a second time once the turn is on disk (decision D27)"
+    );
     rig.commit_all();
     assert!(rig.summary().stopping);
 }
