@@ -126,6 +126,13 @@ marks! {
     WoundDown, "3.5.2", "wound-down", "a turn left inside its grace, and the ladder began";
     StopGraceCut, "D14", "stop-grace-cut", "a second Stop ended the wait for an answer to the cancel";
     BarrierAnswered, "D13", "barrier-answered", "an agent answered session/close, and its stdin was closed then";
+    EvictEndedWork, "3.10.1", "evict-ended-work", "the host let a child go that worked";
+    EvictAtRest, "3.10.3", "evict-at-rest", "the host let a child go that was at rest";
+    EvictJoinedEnd, "3.10.3", "evict-joined-end", "the host let a child go that was ending already";
+    AbortPersisted, "D28", "abort-persisted", "a cut turn's abort was found in the agent's session file";
+    AbortNotPersisted, "D28", "abort-not-persisted", "a cut turn's abort was not in the agent's session file";
+    AbortUnknown, "D28", "abort-unknown", "nobody could say whether a cut turn's abort reached the agent's disk";
+    DeliveryUnproven, "D20", "delivery-unproven", "the message of a cut turn was not in the agent's session file";
     BarrierExpired, "D13", "barrier-expired", "an agent had its time to answer session/close, and did not";
     BarrierCut, "D14", "barrier-cut", "a third Stop ended the wait for an answer to session/close";
     BarrierLeft, "D13", "barrier-left", "an agent left, or ended its stdout, with session/close unanswered";

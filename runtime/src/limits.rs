@@ -48,3 +48,7 @@ pub const APPENDS_IN_FLIGHT_MAX: usize = 64;
 pub const LADDER_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// After the tree was swept, how long the agent's stdout may still be open before the child counts as gone.
 pub const STDOUT_DRAIN_MS: u64 = 1_000;
+/// How long the agent's session file may take to be read; then what is in it is unknown (decision D28).
+pub const SESSION_FILE_READ_MS: u64 = 1_000;
+/// How much of the end of that file is read.
+pub const SESSION_FILE_TAIL_MAX: u64 = 8 * 1_024 * 1_024;

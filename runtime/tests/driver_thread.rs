@@ -14,7 +14,8 @@ use moored::driver::{Host, HostConfig, OpenError};
 use moored::failure::RefusalCode;
 use moored::host::NewSession;
 use moored::platform::{
-    BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, Platform, SharedPlatform, SpawnError,
+    SpawnedChild,
 };
 use moored::store::SharedStore;
 use moored::store::memory::{MemoryDisk, MemoryStore, NoFaults};
@@ -38,6 +39,9 @@ impl Platform for Bare {
     }
     fn spawn_child(&self, _: ChildSpec) -> BoxFuture<Result<SpawnedChild, SpawnError>> {
         Box::pin(async { Err(SpawnError::Unidentified) })
+    }
+    fn read_tail(&self, _: FilePattern, _: u64) -> BoxFuture<FileTail> {
+        Box::pin(async { FileTail::Missing })
     }
     fn entropy(&self) -> [u8; 16] {
         use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,6 +11,7 @@ macro_rules! each_document {
     ($then:ident) => {
         $then! {
             parity {
+                abort_on_disk = "abort-on-disk",
                 asks_what_is_not_offered = "asks-what-is-not-offered",
                 closes_mid_turn = "closes-mid-turn",
                 closes_while_starting = "closes-while-starting",
@@ -23,6 +24,7 @@ macro_rules! each_document {
                 id_as_a_string = "id-as-a-string",
                 ignores_eof = "ignores-eof",
                 late_persister = "late-persister",
+                message_not_on_disk = "message-not-on-disk",
                 missing_program = "missing-program",
                 never_answers = "never-answers",
                 noisy_stdout = "noisy-stdout",
@@ -38,6 +40,7 @@ macro_rules! each_document {
                 reopens = "reopens",
                 reply_twice = "reply-twice",
                 same_id_twice = "same-id-twice",
+                same_words_twice = "same-words-twice",
                 send_after_close = "send-after-close",
                 slow_starter = "slow-starter",
                 split_frames = "split-frames",

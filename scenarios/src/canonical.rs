@@ -62,12 +62,15 @@ fn child_line(ordinal: usize, child: &ChildRow) -> String {
             let asked = if *requested { "asked" } else { "by itself" };
             format!("child {ordinal} ended {} {asked} {}", word(how), exit_words(*exit))
         }
-        ChildRow::Settled { root, tree, survivors, .. } => {
+        ChildRow::Settled { root, tree, survivors, abort_persisted, .. } => {
             let mut left: Vec<_> = survivors.iter().map(|s| s.name.as_str()).collect();
             left.sort_unstable();
             let left =
                 if left.is_empty() { String::new() } else { format!(" ended {}", left.join(" ")) };
-            format!("child {ordinal} settled root {} tree {}{left}", word(root), word(tree))
+            let kept = abort_persisted
+                .map(|persisted| format!(" abort persisted {}", word(&persisted)))
+                .unwrap_or_default();
+            format!("child {ordinal} settled root {} tree {}{left}{kept}", word(root), word(tree))
         }
         _ => unreachable!("this build writes no other child row"),
     }
@@ -134,7 +137,8 @@ fn turn_line(turn: &TurnBody) -> String {
     let outcome = turn.outcome.as_ref().map_or_else(|| "without outcome".to_owned(), word);
     let said = turn.stop_reason.as_deref().map(|r| format!(" said {r}")).unwrap_or_default();
     let stop = if turn.under_stop { " under stop" } else { "" };
-    format!("turn {} {} {outcome}{said}{stop}", turn.turn, word(&turn.state))
+    let doubt = if turn.delivery_unproven { " delivery unproven" } else { "" };
+    format!("turn {} {} {outcome}{said}{stop}{doubt}", turn.turn, word(&turn.state))
 }
 
 fn row_words(row: &Row) -> String {

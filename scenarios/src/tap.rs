@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use moored::coverage::{CoverageMark, CoverageMarks};
 use moored::platform::{
-    BoxFuture, ChildSpec, Mono, Platform, SharedPlatform, SpawnError, SpawnedChild,
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, Platform, SharedPlatform, SpawnError,
+    SpawnedChild,
 };
 use moored::session::SessionPhase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -141,6 +142,10 @@ impl Platform for TappedPlatform {
             child.stdout = Box::pin(Tapped { inner: child.stdout, line: Vec::new(), wire });
             Ok(child)
         })
+    }
+
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
+        self.inner.read_tail(pattern, bytes_max)
     }
 
     fn entropy(&self) -> [u8; 16] {

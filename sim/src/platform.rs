@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use moored::platform::{
-    BoxFuture, ChildSpec, Exit, Mono, Platform, ProcessIdentity, SPAWN_TOKEN_VARIABLE, SpawnError,
-    SpawnedChild, Watched,
+    BoxFuture, ChildSpec, Exit, FilePattern, FileTail, Mono, Platform, ProcessIdentity,
+    SPAWN_TOKEN_VARIABLE, SpawnError, SpawnedChild, Watched,
 };
 
 use crate::kernel::SharedKernel;
@@ -181,6 +181,26 @@ impl Platform for SimPlatform {
 
     fn spawn_child(&self, spec: ChildSpec) -> BoxFuture<Result<SpawnedChild, SpawnError>> {
         Box::pin(self.clone().start_child(spec))
+    }
+
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
+        let platform = self.clone();
+        Box::pin(async move {
+            let us_max = platform.0.world.options().file_us_max;
+            let us = platform.0.scope.choose("process.look_us", us_max);
+            platform.0.scope.sleep_us(us).await;
+            let files = platform.0.world.files();
+            let mut found = files.iter().filter(|path| pattern.matches(path));
+            let path = match (found.next(), found.next()) {
+                (None, _) => return FileTail::Missing,
+                (Some(path), None) => path,
+                _ => return FileTail::Unreadable,
+            };
+            let Some(mut bytes) = platform.0.world.file(path) else { return FileTail::Missing };
+            let from = bytes.len().saturating_sub(usize::try_from(bytes_max).unwrap_or(usize::MAX));
+            bytes.drain(..from);
+            FileTail::Read { bytes, whole: from == 0 }
+        })
     }
 
     fn entropy(&self) -> [u8; 16] {

@@ -2,9 +2,9 @@
 
 use moored::failure::FailureFact;
 use moored::journal::{
-    ApprovalBody, ChildRow, DispatchRow, DispatchState, EndedAs, ItemBody, ItemRow, Mark, Mutation,
-    Resolution, Role, RootProof, Row, RowKind, SendMode, StopReason, ToolBody, ToolStatus,
-    TreeProof, TurnBody, TurnState, UnknownReason,
+    AbortPersisted, ApprovalBody, ChildRow, DispatchRow, DispatchState, EndedAs, ItemBody, ItemRow,
+    Mark, Mutation, Resolution, Role, RootProof, Row, RowKind, SendMode, StopReason, ToolBody,
+    ToolStatus, TreeProof, TurnBody, TurnState, UnknownReason,
 };
 use moored::platform::Exit;
 use moored::session::ladder::EndedHow;
@@ -105,6 +105,9 @@ fn turn_said(turn: &TurnBody) -> String {
     if turn.under_stop {
         line.push_str(", under a Stop");
     }
+    if turn.delivery_unproven {
+        line.push_str(", and the agent's session file has not the message");
+    }
     if let Some(usage) = turn.usage {
         line.push_str(&format!(", {} tokens", usage.total));
     }
@@ -197,16 +200,26 @@ fn child_said(child: &ChildRow) -> String {
             format!("agent started as process {}", identity.root.pid)
         }
         ChildRow::Exited { how, exit, .. } => format!("agent {}", exit_said(*how, *exit)),
-        ChildRow::Settled { root, tree, survivors, .. } => {
+        ChildRow::Settled { root, tree, survivors, abort_persisted, .. } => {
             let survivors: Vec<String> =
                 survivors.iter().map(|s| format!("{} {}", s.pid, quoted(&s.name))).collect();
             let ended = match survivors.is_empty() {
                 true => String::new(),
                 false => format!("; outlived by {}", survivors.join(", ")),
             };
-            format!("agent settled: {}{ended}", proof_said(*root, *tree))
+            let kept = abort_persisted.map_or("", kept_said);
+            format!("agent settled: {}{ended}{kept}", proof_said(*root, *tree))
         }
         _ => "a fact about the agent of a newer version".to_owned(),
+    }
+}
+
+/// Whether the stopped turn is in the agent's own session file.
+fn kept_said(persisted: AbortPersisted) -> &'static str {
+    match persisted {
+        AbortPersisted::Yes => "; its session file has the stopped turn",
+        AbortPersisted::No => "; its session file has NOT the stopped turn",
+        _ => "; whether its session file has the stopped turn could not be told",
     }
 }
 

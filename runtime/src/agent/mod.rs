@@ -4,6 +4,7 @@
 //! the generic one.
 
 mod read;
+mod session_file;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use read::{DEFINITION_BYTES_MAX, DefinitionError};
+pub use session_file::CutOnDisk;
 
 use crate::failure::FailureCode;
 
@@ -54,6 +56,9 @@ pub struct AgentDefinition {
     /// How a turn's verdict is read from that file (decision D19).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictReader>,
+    /// How a person's message is found in that file (decisions D20, D28).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptReader>,
     /// What would move the agent's store, were it not pinned (decision D15).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
@@ -143,7 +148,7 @@ pub enum Access {
 }
 
 /// Where the agent keeps a session. `{ENV_NAME}` stands for a pinned variable, `{session}` for the agent's session id.
-/// Nothing reads it in this version: the checks of decision D16 rest on it.
+/// The header is not read in this version: the checks of decision D16 rest on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionFile {
@@ -179,6 +184,16 @@ pub struct VerdictReader {
     /// Dotted path of the agent's own explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// Finds a person's messages in the agent's own session file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptReader {
+    /// A record whose fields match is a message.
+    pub matching: BTreeMap<String, String>,
+    /// Dotted path of its text; a number is a place in an array.
+    pub text: String,
 }
 
 /// What a word in a session file says of its turn.
@@ -229,6 +244,7 @@ impl AgentDefinition {
             access: Access::Ask,
             session_file: None,
             verdict: None,
+            prompt: None,
             drift: None,
         }
     }

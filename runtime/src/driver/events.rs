@@ -10,7 +10,7 @@ use super::child::{Child, Chunk, Wrote};
 use super::session_task::{Inbox, SessionTask};
 use crate::host::Command;
 use crate::ids::{Generation, SpawnToken};
-use crate::platform::{Mono, Report, SpawnError, SpawnedChild};
+use crate::platform::{FileTail, Mono, Report, SpawnError, SpawnedChild};
 use crate::session::Ticket;
 use crate::store::Refusal;
 
@@ -22,6 +22,8 @@ pub(super) enum Event {
     Minted(Generation, SpawnToken),
     /// A spawn ended.
     Spawned(Generation, Result<SpawnedChild, SpawnError>),
+    /// The end of an agent's session file was read.
+    FileTail(Generation, FileTail),
     /// A supervisor spoke.
     Report(Generation, Report),
     /// A unit is durable or refused.
@@ -52,6 +54,7 @@ impl Event {
             Self::Inbox(Some(Inbox::Command { command: Command::Stop(_), .. })) => "stop",
             Self::Minted(..) => "minted",
             Self::Spawned(_, Ok(_)) => "spawned",
+            Self::FileTail(..) => "file-tail",
             Self::Report(_, Report::Exited { .. }) => "exited",
             Self::Report(_, Report::Swept { .. }) => "swept",
             Self::Stored(_, Ok(())) => "durable",
@@ -91,6 +94,12 @@ impl SessionTask {
 }
 
 fn poll_control(task: &mut SessionTask, cx: &mut Context<'_>) -> Poll<Event> {
+    if let Some((_, reading)) = &mut task.reading_tail
+        && let Poll::Ready(tail) = reading.as_mut().poll(cx)
+        && let Some((generation, _)) = task.reading_tail.take()
+    {
+        return Poll::Ready(Event::FileTail(generation, tail));
+    }
     for (generation, child) in &mut task.children {
         if let Some(starting) = &mut child.starting
             && let Poll::Ready(spawned) = starting.as_mut().poll(cx)

@@ -166,6 +166,24 @@ impl Host {
         }
     }
 
+    /// Lets a session's child go and keeps the session; answered with how the child ended. A turn that runs is cut: it is the
+    /// host that ends it, so it reads interrupted, not stopped by a person, and never "Stopping..." (rules 3.4.9, 3.10).
+    /// What waits, and the next message, start another child.
+    pub fn evict(
+        &self,
+        session: &SessionId,
+        context: CallContext,
+    ) -> impl Future<Output = Result<EndedAnswer, RefusedOperation>> + std::marker::Send + use<>
+    {
+        let answer = self.command(session, Command::Evict, context);
+        async move {
+            match answer.await? {
+                Answer::Closed(result) => result,
+                _ => Err(mismatched()),
+            }
+        }
+    }
+
     /// A session's whole timeline, as far as it is durable.
     pub fn snapshot(
         &self,

@@ -16,7 +16,7 @@ use crate::host::{Command, SessionEnd};
 use crate::ids::{Fence, Generation, SessionId, SpawnToken};
 use crate::journal::{Batch, Snapshot, StopReason};
 use crate::limits::{CLOSE_BARRIER_MS, STOP_GRACE_MS};
-use crate::platform::{BoxFuture, Moment, Mono, SharedPlatform, sleep_ms};
+use crate::platform::{BoxFuture, FileTail, Moment, Mono, SharedPlatform, sleep_ms};
 use crate::session::record::SessionRecord;
 use crate::session::{Answer, CallId, Effect, Operation, Policy, Session, Ticket};
 use crate::status::Summary;
@@ -104,6 +104,8 @@ pub(super) struct SessionTask {
     pub(super) children: BTreeMap<Generation, Child>,
     /// Submitted and not answered; bounded by `APPENDS_IN_FLIGHT_MAX` and what a Stop adds.
     pub(super) appends: VecDeque<(Ticket, BoxFuture<Result<(), Refusal>>)>,
+    /// An agent's session file that is being read.
+    pub(super) reading_tail: Option<(Generation, BoxFuture<FileTail>)>,
     pub(super) timer: Option<(Mono, BoxFuture<()>)>,
     deadline_repeats: (Mono, u32),
     pub(super) quit_deadline: Option<BoxFuture<()>>,
@@ -139,6 +141,7 @@ impl SessionTask {
             soon: VecDeque::new(),
             children: BTreeMap::new(),
             appends: VecDeque::new(),
+            reading_tail: None,
             timer: None,
             deadline_repeats: (Mono::ZERO, 0),
             quit_deadline: None,
@@ -197,6 +200,9 @@ impl SessionTask {
             Event::Spawned(generation, Err(error)) => {
                 self.children.remove(&generation);
                 session.handle_spawn_failed(now, &generation, error);
+            }
+            Event::FileTail(generation, tail) => {
+                session.handle_file_tail(now, &generation, &tail);
             }
             Event::Report(generation, report) => session.handle_report(now, &generation, report),
             Event::Stored(ticket, Ok(())) => session.handle_durable(now, ticket),
@@ -259,6 +265,7 @@ impl SessionTask {
             Command::Stop(stop) => self.session.stop(now, operation, stop),
             Command::Answer(answer) => self.session.answer(now, operation, answer),
             Command::Close => self.session.close(now, operation),
+            Command::Evict => self.session.evict(now, operation),
             Command::Create { .. } => {
                 let refusal = RefusedOperation::new(RefusalCode::SessionExists);
                 let answer = command.refused(refusal);
@@ -340,6 +347,10 @@ impl SessionTask {
                 self.with_child(&generation, |child| child.write(frame));
             }
             Effect::CloseStdin { generation } => self.with_child(&generation, Child::close_stdin),
+            Effect::ReadTail { generation, pattern, bytes_max } => {
+                let read = self.around.platform.read_tail(pattern, bytes_max);
+                self.reading_tail = Some((generation, read));
+            }
             Effect::Read { generation, on } => self.with_child(&generation, |c| c.read(on)),
             Effect::Order { generation, order } => {
                 self.with_child(&generation, |child| child.order(order));

@@ -26,6 +26,8 @@ pub enum Command {
     Answer(PermissionAnswer),
     /// Close the session.
     Close,
+    /// Let its child go, and keep the session.
+    Evict,
 }
 
 impl Command {
@@ -37,6 +39,7 @@ impl Command {
             Self::Stop(_) => "stop",
             Self::Answer(_) => "answer",
             Self::Close => "close",
+            Self::Evict => "evict",
         }
     }
 
@@ -47,7 +50,7 @@ impl Command {
             Self::Send(send) => fields(send),
             Self::Stop(stop) => fields(stop),
             Self::Answer(answer) => fields(answer),
-            Self::Close => json!({}),
+            Self::Close | Self::Evict => json!({}),
         };
         crate::digest::fingerprint(self.method(), session.as_str(), &fields)
     }
@@ -55,7 +58,7 @@ impl Command {
     /// Whether it ends something. Such a call is legal in every state (decision D12): it is taken while the host quits,
     /// and where other calls no longer find room.
     pub fn ends_something(&self) -> bool {
-        matches!(self, Self::Stop(_) | Self::Close)
+        matches!(self, Self::Stop(_) | Self::Close | Self::Evict)
     }
 
     /// This call's answer when it is refused.
@@ -65,7 +68,7 @@ impl Command {
             Self::Send(_) => Answer::Sent(Err(refusal)),
             Self::Stop(_) => Answer::Stopped(Err(refusal)),
             Self::Answer(_) => Answer::Answered(Err(refusal)),
-            Self::Close => Answer::Closed(Err(refusal)),
+            Self::Close | Self::Evict => Answer::Closed(Err(refusal)),
         }
     }
 
@@ -101,7 +104,7 @@ impl Command {
             Self::Send(_) => parse(text).map(|accepted| Answer::Sent(Ok(accepted))),
             Self::Stop(stop) => Some(Answer::Stopped(Ok(not_again(stop)))),
             Self::Answer(_) => parse(text).map(|answered| Answer::Answered(Ok(answered))),
-            Self::Close => parse(text).map(|ended| Answer::Closed(Ok(ended))),
+            Self::Close | Self::Evict => parse(text).map(|ended| Answer::Closed(Ok(ended))),
         }
     }
 }

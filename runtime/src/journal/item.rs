@@ -58,6 +58,9 @@ pub struct TurnBody {
     /// A person's Stop naming or bound to it was in force when it ended (decision D1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub under_stop: bool,
+    /// The message that opened it is not in the agent's own session file (decision D20).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delivery_unproven: bool,
     /// Tokens of the turn, where the agent told and they are no lie (decision D1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,

@@ -298,7 +298,24 @@ pub enum ChildRow {
         /// What outlived the agent.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         survivors: Vec<Survivor>,
+        /// Whether the turn that a Stop or close cut is in the agent's own session file as stopped; absent where nothing was
+        /// cut or its definition cannot tell (decision D28).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        abort_persisted: Option<AbortPersisted>,
     },
+}
+
+/// Whether an agent's aborted work reached its disk (decision D28).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AbortPersisted {
+    /// Its session file says that the turn was stopped.
+    Yes,
+    /// It says nothing of the kind.
+    No,
+    /// The file could not be read, or two messages read alike.
+    Unknown,
 }
 
 /// Of the agent's own process (decision D10).

@@ -4,6 +4,7 @@
 //! above reach the machine only through here; the lint lists hold them to it. The trait is object safe on purpose: a
 //! `Host` is one type, whatever it runs on.
 
+mod file;
 #[cfg(feature = "native")]
 pub mod native;
 mod process;
@@ -12,6 +13,7 @@ mod tasks;
 mod time;
 mod watched;
 
+pub use file::{FilePattern, FileTail};
 pub use process::*;
 pub use race::{Raced, race, when};
 pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};
@@ -48,6 +50,9 @@ pub trait Platform: Send + Sync + 'static {
 
     /// Starts an agent under its supervisor with piped stdio.
     fn spawn_child(&self, spec: ChildSpec) -> BoxFuture<Result<SpawnedChild, SpawnError>>;
+
+    /// Reads the last `bytes_max` bytes of the one file that is as `pattern` says.
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail>;
 
     /// Sixteen fresh random bytes: ids and tokens are minted from them.
     fn entropy(&self) -> [u8; 16];

@@ -203,6 +203,8 @@ pub(super) struct Child {
     pub(super) tree: Tree,
     /// Nobody is left who could sweep it.
     pub(super) supervisor_lost: bool,
+    /// What of its cut turn is in its session file.
+    pub(super) look: super::persisted::Look,
     pub(super) defects: super::defects::Defects,
 }
 
@@ -251,6 +253,7 @@ impl Child {
             over: None,
             tree: Tree::Unswept,
             supervisor_lost: false,
+            look: super::persisted::Look::default(),
             defects: super::defects::Defects::default(),
         }
     }

@@ -3,7 +3,7 @@
 use crate::failure::RefusedOperation;
 use crate::ids::{CallerId, Fence, Generation, MessageId, OperationId, TurnKey};
 use crate::journal::{Batch, EndedAnswer, ItemKeyAnswer, SubmissionState};
-use crate::platform::{ChildSpec, Order};
+use crate::platform::{ChildSpec, FilePattern, Order};
 use crate::status::Summary;
 use crate::store::Unit;
 
@@ -62,6 +62,15 @@ pub enum Effect {
         /// Whether to read.
         on: bool,
     },
+    /// Read the end of the agent's session file and bring back `handle_file_tail` (decision D28).
+    ReadTail {
+        /// Whose.
+        generation: Generation,
+        /// Which file.
+        pattern: FilePattern,
+        /// Its last bytes, at most so many.
+        bytes_max: u64,
+    },
     /// Start a child and bring back `handle_spawned` or `handle_spawn_failed`.
     Spawn {
         /// Which child it will be.
@@ -114,6 +123,7 @@ impl std::fmt::Display for Effect {
                 s.status, s.host_execution_phase, s.turn_outcome, s.stopping
             ),
             Self::Read { on, .. } => write!(f, "read {on}"),
+            Self::ReadTail { bytes_max, .. } => write!(f, "read tail {bytes_max}"),
             Self::Spawn { .. } => f.write_str("spawn"),
             Self::Write { frame, .. } => write!(f, "write {} bytes", frame.0.len()),
         }
@@ -167,7 +177,7 @@ pub enum Answer {
     Stopped(Result<StopAnswer, RefusedOperation>),
     /// To an answer of a permission request.
     Answered(Result<ItemKeyAnswer, RefusedOperation>),
-    /// To a close: how the child ended and what is proven.
+    /// To a close or an eviction: how the child ended and what is proven.
     Closed(Result<EndedAnswer, RefusedOperation>),
 }
 

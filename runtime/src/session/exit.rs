@@ -156,6 +156,7 @@ impl Session {
             self.answer_closers(now, None);
         }
         self.plan_batch(now, &settlement, mutations, draft);
+        self.look_into_its_file(now);
         self.settle_tree(now);
     }
 

@@ -4,6 +4,7 @@ use super::append::{Draft, Gate};
 use super::child::{Cause, Ending, Tree};
 use super::ladder::EndedHow;
 use super::machine::Session;
+use super::persisted::Look;
 use super::timers::Timer;
 use super::{Answer, Effect, Operation};
 use crate::coverage::CoverageMark;
@@ -19,6 +20,12 @@ impl Session {
         let leave = self.policy.ladder.keep_background;
         let Some(child) = self.child.as_ref().filter(|c| c.exit_recorded) else {
             return;
+        };
+        let abort_persisted = match child.look {
+            // Its end row says it, so it waits for it; bounded by a timer.
+            Look::Reading(_) => return,
+            Look::Over(persisted) => Some(persisted),
+            Look::NotDue | Look::Due(_) => None,
         };
         let Tree::Swept { empty, survivors } = child.tree.clone() else {
             return;
@@ -38,6 +45,7 @@ impl Session {
             tree,
             proof,
             survivors,
+            abort_persisted,
         });
         match tree {
             TreeProof::Unproven => self.sometimes(CoverageMark::TreeResisted),

@@ -239,6 +239,7 @@ impl Session {
                 Timer::AgentTurnQuiet => self.end_quiet_agent_turn(now),
                 Timer::CloseBarrier => self.end_barrier(now, CoverageMark::BarrierExpired),
                 Timer::Ladder => self.climb(now),
+                Timer::SessionFile => self.give_up_look(now),
                 Timer::StdoutDrain => self.give_up_stdout(now),
                 Timer::StdoutEnd => self.break_connection(now),
                 Timer::StopGrace => {

@@ -15,6 +15,7 @@ mod gone;
 pub mod ladder;
 mod machine;
 mod permission;
+mod persisted;
 mod phase;
 pub mod record;
 mod restore;

@@ -143,7 +143,7 @@ impl Session {
     }
 
     /// A turn runs, or a send is unanswered (rule 3.2.2).
-    fn is_working(&self) -> bool {
+    pub(super) fn is_working(&self) -> bool {
         let held = self.held_back();
         self.plan.running_turn().is_some()
             || self.plan.outstanding().any(|m| held.as_ref() != Some(m))

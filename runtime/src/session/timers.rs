@@ -11,6 +11,8 @@ pub(super) enum Timer {
     CloseBarrier,
     /// A window of the ladder has passed (rule 1.6).
     Ladder,
+    /// The agent's session file is being read (decision D28).
+    SessionFile,
     /// The tree is swept and stdout still has not ended: somebody left on purpose holds it.
     StdoutDrain,
     /// stdout ended and the root still lives (decision D34).
@@ -23,10 +25,11 @@ pub(super) enum Timer {
     TextFlush,
 }
 
-const TIMERS: [Timer; 8] = [
+const TIMERS: [Timer; 9] = [
     Timer::AgentTurnQuiet,
     Timer::CloseBarrier,
     Timer::Ladder,
+    Timer::SessionFile,
     Timer::StdoutDrain,
     Timer::StdoutEnd,
     Timer::StopGrace,

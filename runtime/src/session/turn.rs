@@ -73,6 +73,7 @@ impl Session {
             completed_ms: None,
             stop_reason: None,
             under_stop: false,
+            delivery_unproven: false,
             usage: None,
         };
         self.open_turn(now, body, false);
@@ -97,6 +98,7 @@ impl Session {
             completed_ms: None,
             stop_reason: None,
             under_stop: false,
+            delivery_unproven: false,
             usage: None,
         };
         self.open_turn(now, body, true);
@@ -245,6 +247,7 @@ impl Session {
             body.stop_reason = end.stop_reason;
             body.usage = end.usage;
             self.apply_turn_end_rule(&mut body);
+            self.note_cut(&body);
             mutations.push(self.revise(&item, ItemBody::Turn(body)));
             mutations
         } else {

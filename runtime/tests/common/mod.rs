@@ -16,8 +16,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use moored::coverage::CoverageMark;
 use moored::platform::{
-    BoxFuture, ChildIdentity, ChildSpec, Exit, Mono, ORDERS_MAX, Order, Platform, ProcessIdentity,
-    ProofKind, Report, Signal, SpawnError, SpawnedChild, TaskError, spawn,
+    BoxFuture, ChildIdentity, ChildSpec, Exit, FilePattern, FileTail, Mono, ORDERS_MAX, Order,
+    Platform, ProcessIdentity, ProofKind, Report, Signal, SpawnError, SpawnedChild, TaskError,
+    spawn,
 };
 use tokio::sync::mpsc;
 
@@ -190,6 +191,9 @@ impl Platform for World {
         Box::pin(async move { start(&world, spec) })
     }
 
+    fn read_tail(&self, _: FilePattern, _: u64) -> BoxFuture<FileTail> {
+        Box::pin(async { FileTail::Missing })
+    }
     fn entropy(&self) -> [u8; 16] {
         assert!(!self.entropy_fails.load(Ordering::Relaxed), "a fault on purpose");
         let n = self.minted.fetch_add(1, Ordering::Relaxed) as u128 + 1;

@@ -3,9 +3,9 @@
 use moored::failure::{FailureCode, FailureFact};
 use moored::ids::{Generation, ItemKey, TurnKey};
 use moored::journal::{
-    ApprovalBody, ApprovalOption, ChildRow, Cut, EndedAs, ItemBody, MessageBody, Outcome, Payload,
-    RawBody, Resolution, Role, RootProof, StatusBody, TokenUsage, Tone, ToolBody, ToolStatus,
-    TreeProof, TurnBody, TurnState,
+    AbortPersisted, ApprovalBody, ApprovalOption, ChildRow, Cut, EndedAs, ItemBody, MessageBody,
+    Outcome, Payload, RawBody, Resolution, Role, RootProof, StatusBody, TokenUsage, Tone, ToolBody,
+    ToolStatus, TreeProof, TurnBody, TurnState,
 };
 use moored::platform::{ChildIdentity, Exit, ProcessIdentity, ProofKind, Survivor};
 use moored::session::ladder::EndedHow;
@@ -61,8 +61,9 @@ fn turn(n: u8) -> impl Strategy<Value = ItemBody> {
         &[Outcome::Success, Outcome::Failure, Outcome::Cancellation, Outcome::Superseded][..],
     );
     let usage = option::of(any::<(u64, u64, u64)>());
-    (state, option::of(outcome), option::of(words()), usage, any::<bool>()).prop_map(
-        move |(state, outcome, stop_reason, usage, under_stop)| {
+    let marks = any::<(bool, bool)>();
+    (state, option::of(outcome), option::of(words()), usage, marks).prop_map(
+        move |(state, outcome, stop_reason, usage, (under_stop, delivery_unproven))| {
             ItemBody::Turn(TurnBody {
                 turn: TurnKey(format!("turn-{n}")),
                 state,
@@ -73,6 +74,7 @@ fn turn(n: u8) -> impl Strategy<Value = ItemBody> {
                 completed_ms: (state == TurnState::Completed).then_some(2_000),
                 stop_reason,
                 under_stop,
+                delivery_unproven,
                 usage: usage.map(|(input, output, total)| TokenUsage { input, output, total }),
             })
         },
@@ -169,6 +171,7 @@ pub fn child() -> impl Strategy<Value = ChildRow> {
     let tree = select(&[TreeProof::Gone, TreeProof::Left, TreeProof::Unproven][..]);
     let survivor = (any::<u32>(), words()).prop_map(|(pid, name)| Survivor { pid, name });
     let survivors = prop::collection::vec(survivor, 0..3);
+    let persisted = select(vec![AbortPersisted::Yes, AbortPersisted::No, AbortPersisted::Unknown]);
     prop_oneof![
         (generation.clone(), identity())
             .prop_map(|(generation, identity)| ChildRow::Started { generation, identity }),
@@ -180,13 +183,14 @@ pub fn child() -> impl Strategy<Value = ChildRow> {
                 requested
             }
         ),
-        (generation, root, tree, proof(), survivors).prop_map(
-            |(generation, root, tree, proof, survivors)| ChildRow::Settled {
+        (generation, root, tree, proof(), survivors, option::of(persisted)).prop_map(
+            |(generation, root, tree, proof, survivors, abort_persisted)| ChildRow::Settled {
                 generation,
                 root,
                 tree,
                 proof,
-                survivors
+                survivors,
+                abort_persisted
             }
         ),
     ]

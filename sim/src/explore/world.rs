@@ -405,6 +405,8 @@ impl World {
                     agent.reading = on;
                 }
             }
+            // No agent here has a session file that its definition knows of.
+            Effect::ReadTail { .. } => return Err("a file is read that nobody knows of".to_owned()),
             Effect::CloseStdin { generation } => {
                 let now = self.now.mono;
                 if let Some(agent) = self.agent_of(&generation) {

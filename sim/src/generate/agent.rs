@@ -78,6 +78,10 @@ fn store(dice: &mut Dice, on: Features) -> StoreFacts {
             _ => facts.cwd = Some("/elsewhere".to_owned()),
         }
     }
+    if on.has(Feature::ForgetsPrompts) {
+        facts.persist_user = false;
+        facts.persist_answer = Moment::Never;
+    }
     facts
 }
 

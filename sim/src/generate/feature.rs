@@ -292,6 +292,14 @@ features! {
     NoClose: "no_close", 5;
     /// Stop is pressed again and again while an agent saves.
     PressedAtBarrier: "pressed_at_barrier", 2;
+    /// The host lets a child go.
+    Evictions: "evictions", 5;
+
+    // The agent's own disk.
+    /// The definition says how the agent's session file is read.
+    FileKnown: "file_known", 2;
+    /// The agent does not keep what it is told before it answers.
+    ForgetsPrompts: "forgets_prompts", 5;
 }
 
 const _: () = assert!(Feature::ALL.len() <= 128, "a set of features is one word");

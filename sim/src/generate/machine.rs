@@ -114,5 +114,32 @@ fn definition(dice: &mut Dice, on: Features) -> Map<String, Value> {
     if on.has(Feature::OtherRelease) {
         fields.insert("versions".to_owned(), json!({ "from": "1.0.0" }));
     }
+    if on.has(Feature::FileKnown) {
+        fields.extend(session_file());
+    }
     fields
+}
+
+/// How the session file of a scripted agent is read.
+fn session_file() -> Map<String, Value> {
+    let home = moored_fake_agents::HOME_VARIABLE;
+    let readers = json!({
+        "session_file": {
+            "glob": format!("{{{home}}}/sessions/{{session}}.jsonl"),
+            "header": { "matching": { "type": "session" }, "id": "id", "cwd": "cwd" },
+        },
+        "verdict": {
+            "last_matching": { "type": "message", "message.role": "assistant" },
+            "field": "message.stopReason",
+            "words": { "aborted": "cancellation", "stop": "success" },
+        },
+        "prompt": {
+            "matching": { "type": "message", "message.role": "user" },
+            "text": "message.content.0.text",
+        },
+    });
+    match readers {
+        Value::Object(fields) => fields,
+        _ => unreachable!("it is written as an object above"),
+    }
 }

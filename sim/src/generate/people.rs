@@ -182,6 +182,11 @@ impl Planner<'_> {
             let (when, session) = (when::at(&mut self.dice, moments), self.session());
             self.push(when, Act::Close { session });
         }
+        if on.has(Feature::Evictions) && most > 0 {
+            let moments = if self.dice.in_16(8) { STOP } else { STOP_AGAIN };
+            let (when, session) = (when::at(&mut self.dice, moments), self.session());
+            self.push(when, Act::Evict { session });
+        }
     }
 
     /// What the urns make too rarely.

@@ -73,6 +73,7 @@ pub(super) fn settled(child: ChildNo, tree: TreeProof) -> RowKind {
         tree,
         proof: ProofKind::Subreaper,
         survivors: Vec::new(),
+        abort_persisted: None,
     })
 }
 
@@ -112,6 +113,7 @@ pub(super) fn turn_body(n: u32, state: TurnState, outcome: Option<Outcome>) -> T
         completed_ms: super::rows::is_over(state).then_some(20),
         stop_reason: None,
         under_stop: false,
+        delivery_unproven: false,
         usage: None,
     }
 }

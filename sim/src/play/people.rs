@@ -23,6 +23,7 @@ const NO_FENCE: Fence = Fence(1_000_000);
 enum Asked {
     Answer(PermissionAnswer),
     Close,
+    Evict,
     Send(Send),
     Stop(Stop),
 }
@@ -106,6 +107,7 @@ impl People {
             Act::Stop { turn, .. } => Asked::Stop(Stop { turn: self.named(*turn, session) }),
             Act::Answer { option, .. } => Asked::Answer(self.answer(session, *option)?),
             Act::Close { .. } => Asked::Close,
+            Act::Evict { .. } => Asked::Evict,
             Act::Again { .. } | Act::Client { .. } => return None,
         })
     }
@@ -172,6 +174,10 @@ impl People {
             }
             Asked::Close => {
                 let answer = host.close(&session, context);
+                Box::pin(async move { answer.await.map(|_| ()) })
+            }
+            Asked::Evict => {
+                let answer = host.evict(&session, context);
                 Box::pin(async move { answer.await.map(|_| ()) })
             }
         };

@@ -10,7 +10,9 @@ use std::task::{Context, Poll};
 use moored::coverage::CoverageMark;
 use moored::driver::SESSION_FAILED;
 use moored::ids::SessionId;
-use moored::platform::{BoxFuture, ChildSpec, Mono, Platform, SpawnError, SpawnedChild, Writer};
+use moored::platform::{
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, Platform, SpawnError, SpawnedChild, Writer,
+};
 use moored::session::SessionPhase;
 use tokio::io::AsyncWrite;
 
@@ -80,6 +82,10 @@ impl Platform for SeenPlatform {
             started.stdin = Box::pin(stdin);
             Ok(started)
         })
+    }
+
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
+        self.inner.read_tail(pattern, bytes_max)
     }
 
     fn entropy(&self) -> [u8; 16] {

@@ -47,6 +47,12 @@ pub enum Act {
         #[serde(default, skip_serializing_if = "is_zero")]
         session: usize,
     },
+    /// The host lets its child go, and keeps the session.
+    Evict {
+        /// Of which session.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        session: usize,
+    },
     /// Makes an earlier call again with the same operation id, as a client does that never saw the answer.
     Again {
         /// Which of the calls, from 0, in the order in which they were made; nothing if there is no such call yet.
@@ -144,7 +150,8 @@ impl Act {
             Self::Send { session, .. }
             | Self::Stop { session, .. }
             | Self::Answer { session, .. }
-            | Self::Close { session } => Some(*session),
+            | Self::Close { session }
+            | Self::Evict { session } => Some(*session),
             Self::Again { .. } | Self::Client { .. } => None,
         }
     }
@@ -166,6 +173,7 @@ impl fmt::Display for Act {
                 write!(f, "dismiss the question of s{session}")
             }
             Self::Close { session } => write!(f, "close s{session}"),
+            Self::Evict { session } => write!(f, "let the child of s{session} go"),
             Self::Again { call, changed: Changed::Nothing } => {
                 write!(f, "repeat call {call} with its operation id")
             }

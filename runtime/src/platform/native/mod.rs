@@ -20,13 +20,16 @@ mod client;
 mod lost;
 pub(crate) mod procfs;
 mod program;
+mod tail;
 
 use std::time::{Duration, Instant, SystemTime};
 
 pub use procfs::{Liveness, boot_id, is_alive};
 pub use program::{NativeError, SupervisorProgram};
 
-use super::{BoxFuture, ChildSpec, Mono, Platform, SpawnError, SpawnedChild};
+use super::{
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, Platform, SpawnError, SpawnedChild,
+};
 
 /// The machine this program runs on.
 #[derive(Debug)]
@@ -84,6 +87,13 @@ impl Platform for Native {
             start.await.unwrap_or_else(|error| {
                 Err(SpawnError::Supervisor { reason: format!("its start was cut short: {error}") })
             })
+        })
+    }
+
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || tail::read(&pattern, bytes_max));
+            read.await.unwrap_or(FileTail::Unreadable)
         })
     }
 

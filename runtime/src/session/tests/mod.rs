@@ -2,10 +2,12 @@
 
 mod barrier;
 mod digest;
+mod evict;
 mod life;
 mod marks;
 mod odometer;
 mod persist;
+mod persisted;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod review;

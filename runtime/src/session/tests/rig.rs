@@ -9,7 +9,8 @@ use crate::host::{PermissionAnswer, Send, Stop};
 use crate::ids::{CallerId, EpochId, Generation, MessageId, OperationId, SessionId, SpawnToken};
 use crate::journal::{Batch, ItemBody, ItemView, Row, SendMode, Timeline, TurnBody};
 use crate::platform::{
-    ChildIdentity, ChildSpec, Exit, Moment, Mono, Order, ProcessIdentity, ProofKind, Report, Signal,
+    ChildIdentity, ChildSpec, Exit, FilePattern, FileTail, Moment, Mono, Order, ProcessIdentity,
+    ProofKind, Report, Signal,
 };
 use crate::session::record::{Lease, SessionRecord};
 use crate::session::{Answer, CallId, Effect, Operation, Policy, Session, Ticket};
@@ -32,6 +33,8 @@ pub(super) struct Rig {
     pub(super) stored: Vec<Row>,
     pub(super) spawns: Vec<(Generation, ChildSpec)>,
     pub(super) stdin_closed: bool,
+    /// Session files that are to be read.
+    pub(super) looks: Vec<FilePattern>,
     pub(super) reading: bool,
     pub(super) timeline: Timeline,
     pub(super) generation: Generation,
@@ -80,6 +83,7 @@ impl Rig {
             stored: Vec::new(),
             spawns: Vec::new(),
             stdin_closed: false,
+            looks: Vec::new(),
             reading: true,
             timeline: Timeline::default(),
             generation: Generation::default(),
@@ -149,6 +153,7 @@ impl Rig {
             Effect::Order { order, .. } => self.orders.push(order),
             Effect::Publish(summary) => self.summaries.push(*summary),
             Effect::Read { on, .. } => self.reading = on,
+            Effect::ReadTail { pattern, .. } => self.looks.push(pattern),
             Effect::Spawn { generation, spec } => {
                 self.spawns.push((generation.clone(), spec));
                 self.stdin_closed = false;
@@ -250,6 +255,14 @@ impl Rig {
         let operation = self.call();
         let call = operation.call;
         self.session.close(self.now, operation);
+        self.settle();
+        call
+    }
+
+    pub(super) fn evict(&mut self) -> CallId {
+        let operation = self.call();
+        let call = operation.call;
+        self.session.evict(self.now, operation);
         self.settle();
         call
     }
@@ -373,6 +386,13 @@ impl Rig {
         let generation = self.generation.clone();
         let report = Report::Swept { empty, survivors: Vec::new() };
         self.session.handle_report(self.now, &generation, report);
+        self.settle();
+    }
+
+    /// The end of the session file of the last agent that left.
+    pub(super) fn file_tail(&mut self, tail: &FileTail) {
+        let generation = self.generation.clone();
+        self.session.handle_file_tail(self.now, &generation, tail);
         self.settle();
     }
 
