@@ -31,6 +31,7 @@ fn summary(session: u8, seq: u64, status: Option<Status>, owned: bool, stopping:
         last_assistant_message: None,
         turn_outcome: None,
         stopping,
+        held: Vec::new(),
         storage: None,
         conversation_name: None,
         updated_at: seq,

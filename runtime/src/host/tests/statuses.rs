@@ -15,6 +15,7 @@ fn summary(session: &str) -> Summary {
         last_assistant_message: None,
         turn_outcome: None,
         stopping: false,
+        held: Vec::new(),
         storage: None,
         conversation_name: None,
         updated_at: 1,
