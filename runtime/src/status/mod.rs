@@ -12,3 +12,6 @@ pub use display::*;
 pub use fold::*;
 pub use row::*;
 pub use summary::*;
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod digest;
+mod held;
 mod life;
 mod marks;
 mod odometer;
