@@ -332,6 +332,12 @@ impl Session {
                 "open requests are bounded"
             );
         }
+        if let Some(published) = &self.published {
+            assert!(
+                published.held.is_empty() || published.stopping,
+                "nothing is published as held that no Stop holds"
+            );
+        }
         assert!(self.plan.running_turns().count() <= 1, "one turn runs at a time");
         assert!(
             self.plan.cursor().seq >= self.durable.cursor().seq,

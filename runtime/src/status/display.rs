@@ -1,5 +1,6 @@
 //! What a client shows of a session, by functions that every surface shares (rule 4.6). Nothing here is stored or sent.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Summary};
@@ -71,7 +72,7 @@ pub fn steer_enabled(display: DisplayStatus) -> bool {
 }
 
 /// Why the host holds a message back (decision D27).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Held {

@@ -1,12 +1,13 @@
 //! The row of one session in a list of agents (rule 4.7): the summary in the words of agent rows.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Summary};
 use crate::journal::Outcome;
 
 /// What an agent does, in the words of rows (rule 4.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentState {
@@ -19,7 +20,7 @@ pub enum AgentState {
 }
 
 /// The session's main agent, before any work of its children's is folded in (rule 4.7.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MainAgent {
     /// What it does.
