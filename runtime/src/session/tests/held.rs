@@ -125,6 +125,18 @@ fn a_close_holds_nothing_back_it_rejects() {
     assert!(listed(&rig).is_empty(), "it will never go out");
     rig.commit_all();
     assert_eq!(rig.state_of("m2"), SubmissionState::Rejected);
+
+    // Nor what a Stop has overtaken on its way, once no child will come for it.
+    let mut rig = Rig::ready();
+    rig.commits = false;
+    rig.send("m2", "just before");
+    rig.commit_one();
+    rig.stop(None);
+    assert_eq!(listed(&rig), ["m2"]);
+    rig.close();
+    assert!(rig.session.is_stopping() && listed(&rig).is_empty());
+    rig.commit_all();
+    assert_eq!(rig.state_of("m2"), SubmissionState::Rejected);
 }
 
 #[test]
