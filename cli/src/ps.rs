@@ -86,6 +86,7 @@ fn listed(
         storage: None,
         status_started_at: None,
         stopping: false,
+        held: &[],
     };
     Listed { summary: summary(&input), closed: record.closed, rows, fault }
 }

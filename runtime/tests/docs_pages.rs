@@ -144,6 +144,16 @@ fn the_readme_quotes_the_smallest_host_as_it_is() {
 }
 
 #[test]
+fn the_guide_quotes_what_a_client_shows_as_it_is() {
+    let example = page("runtime/examples/show_stopping.rs");
+    let guide = page("docs/embedding.md");
+    assert!(
+        blocks(&guide, "rust").contains(&example.as_str()),
+        "docs/embedding.md does not quote runtime/examples/show_stopping.rs as it is"
+    );
+}
+
+#[test]
 fn the_readme_opens_with_its_two_commands() {
     let readme = page("README.md");
     let first = blocks(&readme, "sh");

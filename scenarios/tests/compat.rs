@@ -1,5 +1,8 @@
-//! The frozen client of version 1 on today's output, and today's client on the samples of version 1.
+//! The frozen client of version 1 on today's output, and today's client on the samples of version 1. Then clients and hosts
+//! from before and after "Stopping..." was published (rule 4.8).
 
+#[path = "../compat/before_stopping/mod.rs"]
+mod before_stopping;
 mod common;
 #[path = "../compat/v1/mod.rs"]
 mod v1;
@@ -7,6 +10,7 @@ mod v1;
 use std::sync::Arc;
 
 use moored::journal::{Row, Timeline};
+use moored::status::{DisplayStatus, Press, StatusFrame, Summaries, Summary, fold, main_agent};
 use moored_scenarios::{Fed, SimulatedRun, builtin, play_simulated};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -174,4 +178,147 @@ fn frozen_digest() -> String {
         all.push_str(&read(&format!("compat/v1/{module}.rs")));
     }
     moored::digest_hex(all.as_bytes())
+}
+
+/// The frames of the status stream that a document's clients are sent today.
+fn frames_today(name: &str) -> Vec<Value> {
+    today(name).feed.iter().filter_map(|line| member(line, "status")).collect()
+}
+
+/// Frozen frames of a host that is older or younger than this one.
+fn frozen_frames(of: &str) -> Vec<Value> {
+    let text = read(&format!("compat/{of}/samples/frames.jsonl"));
+    text.lines().map(|line| serde_json::from_str(line).expect("a frame is JSON")).collect()
+}
+
+fn frozen_summary(of: &str) -> Value {
+    serde_json::from_str(&read(&format!("compat/{of}/samples/summary.json"))).expect("it is JSON")
+}
+
+/// What an old client's row says after each frame, and what today's reads the session as beside it.
+fn shown(frames: &[Value], press: Press) -> Vec<(&'static str, DisplayStatus)> {
+    let (mut old, mut new) = (before_stopping::Summaries::new(), Summaries::default());
+    let mut shown = Vec::new();
+    for frame in frames {
+        let read = serde_json::from_value(frame.clone());
+        before_stopping::fold(&mut old, read.unwrap_or_else(|e| panic!("{e} in {frame}")));
+        let read = serde_json::from_value(frame.clone());
+        new = fold(new, read.unwrap_or_else(|e| panic!("{e} in {frame}")));
+        for (old, new) in old.values().zip(new.values()) {
+            shown.push((before_stopping::shows(old), new.display_status(press)));
+        }
+    }
+    shown
+}
+
+/// The same frames as a host sends them that knows nothing of Stops under way.
+fn without_stopping(mut frames: Vec<Value>) -> Vec<Value> {
+    for frame in &mut frames {
+        let summaries = match frame["type"].as_str() {
+            Some("snapshot") => frame["summaries"].as_array_mut().expect("a list").iter_mut(),
+            Some("status") => std::slice::from_mut(&mut frame["summary"]).iter_mut(),
+            _ => continue,
+        };
+        for summary in summaries {
+            let summary = summary.as_object_mut().expect("a summary");
+            summary.remove("stopping");
+            summary.remove("held");
+        }
+    }
+    frames
+}
+
+#[test]
+fn t52_a_client_that_knows_no_stopping_shows_working_until_the_end() {
+    let mut stops = 0;
+    for document in builtin() {
+        for (old, new) in shown(&frames_today(&document.name), Press::default()) {
+            let expected = match new {
+                DisplayStatus::Working | DisplayStatus::Stopping => "Working",
+                DisplayStatus::NotWorking if old == "Working" => "not working",
+                DisplayStatus::NotWorking => old,
+            };
+            assert_eq!(old, expected, "{} reads {new:?}", document.name);
+            stops += usize::from(new == DisplayStatus::Stopping);
+        }
+    }
+    assert!(stops > 0, "some document is stopped, and its clients see that");
+    let mut words: Vec<_> =
+        shown(&frozen_frames("later"), Press::default()).into_iter().map(|(old, _)| old).collect();
+    words.dedup();
+    assert_eq!(words, ["New", "Working", "Done"], "from the send, over the Stop, to the end");
+}
+
+#[test]
+fn t52_with_a_host_that_never_says_stopping_only_the_own_press_shows_it() {
+    use DisplayStatus::{NotWorking, Stopping, Working};
+    let frames = frozen_frames("before_stopping");
+    let read =
+        |press| -> Vec<_> { shown(&frames, press).into_iter().map(|(_, new)| new).collect() };
+    let mut press = Press::default();
+    let unpressed = read(press);
+    assert!(unpressed.contains(&Working) && !unpressed.contains(&Stopping));
+    press.begin();
+    for (unpressed, pressed) in unpressed.iter().zip(read(press)) {
+        let expected = if *unpressed == Working { Stopping } else { NotWorking };
+        assert_eq!(pressed, expected, "while the request is unanswered");
+    }
+    press.end();
+    assert_eq!(read(press), unpressed, "then Working again, until the end");
+    for document in builtin() {
+        let frames = without_stopping(frames_today(&document.name));
+        let reads_stopping = shown(&frames, press).iter().any(|(_, new)| *new == Stopping);
+        assert!(!reads_stopping, "{}: nothing else makes it read so", document.name);
+    }
+}
+
+#[test]
+fn an_older_summary_reads_as_not_stopping_and_gains_nothing() {
+    let older = frozen_summary("before_stopping");
+    let summary: Summary = serde_json::from_value(older.clone()).expect("today's reader reads it");
+    assert!(!summary.stopping && summary.held.is_empty());
+    assert!(!main_agent(&summary).expect("a row").stopping);
+    assert_eq!(serde_json::to_value(&summary).expect("it is JSON"), older);
+    for frame in frozen_frames("before_stopping") {
+        let read: StatusFrame = serde_json::from_value(frame.clone()).expect("today's reader");
+        assert_eq!(serde_json::to_value(&read).expect("it is JSON"), frame);
+    }
+}
+
+#[test]
+fn a_later_summary_is_read_as_far_as_it_is_known() {
+    let later = frozen_summary("later");
+    let summary: Summary = serde_json::from_value(later.clone()).expect("today's reader reads it");
+    assert!(summary.stopping && summary.held == ["m2".into()]);
+    assert_eq!(summary.display_status(Press::default()), DisplayStatus::Stopping);
+    let again = serde_json::to_value(&summary).expect("it is JSON");
+    assert!(extends(&later, &again) && !extends(&again, &later), "{later} was read as {again}");
+    for frame in frozen_frames("later") {
+        let read: StatusFrame = serde_json::from_value(frame.clone()).expect("today's reader");
+        let again = serde_json::to_value(&read).expect("it is JSON");
+        assert!(extends(&frame, &again), "{frame} was read as {again}");
+        let read: v1::summary::StatusFrame =
+            serde_json::from_value(frame.clone()).expect("the reader of version 1");
+        let again = serde_json::to_value(&read).expect("it is JSON");
+        assert!(extends(&frame, &again), "{frame} was read as {again}");
+    }
+}
+
+#[test]
+fn some_document_lists_a_held_message() {
+    let held = |document: &moored_scenarios::Document| {
+        frames_today(&document.name).iter().any(|frame| !frame["summary"]["held"].is_null())
+    };
+    assert!(builtin().iter().any(held), "else the frozen clients never meet one");
+}
+
+#[test]
+fn the_client_and_the_samples_around_stopping_are_frozen() {
+    let mut all = read("compat/before_stopping/mod.rs");
+    for of in ["before_stopping", "later"] {
+        all += &read(&format!("compat/{of}/samples/frames.jsonl"));
+        all += &read(&format!("compat/{of}/samples/summary.json"));
+    }
+    let frozen = include_str!("../compat/stopping.sha256").trim();
+    assert_eq!(moored::digest_hex(all.as_bytes()), frozen);
 }

@@ -38,10 +38,7 @@ impl Statuses {
     /// summary to tell, when it changed.
     pub fn revoke(&mut self, session: &SessionId) -> Option<Summary> {
         let mut summary = self.retained.get(session)?.clone();
-        summary.host_execution_owned = false;
-        summary.host_execution_phase = None;
-        summary.host_execution_child = None;
-        summary.stopping = false;
+        summary.let_go();
         summary.tool_name = None;
         // A row that nobody will ever revise must not look working for ever (rule 8.1.9).
         summary.status = summary.status.map(|_| Status::Idle);

@@ -16,7 +16,7 @@ use super::timers::{Timer, Timers};
 use super::{CallId, Effect, Operation};
 use crate::coverage::{CoverageMark, CoverageMarks, Met};
 use crate::failure::{RefusalCode, RefusedOperation};
-use crate::ids::Fence;
+use crate::ids::{Fence, MessageId};
 use crate::journal::{EpochReason, Fold, RowKind, Snapshot};
 use crate::planted::PlantedBug;
 use crate::platform::{Moment, Mono};
@@ -44,7 +44,7 @@ pub struct Session {
     pub(super) discarded: u64,
     /// A message whose handover was recorded and whose frame a Stop held back: it goes first on the next child
     /// (decision D24).
-    pub(super) withheld: Option<crate::ids::MessageId>,
+    pub(super) withheld: Option<MessageId>,
     /// The latest person's Stop on this host, until what it stopped has ended.
     pub(super) settle: Option<super::settle::Settle>,
     /// Callers that wait for the child's end.
@@ -58,7 +58,7 @@ pub struct Session {
 }
 
 /// Everything a summary depends on, by its version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct SummaryOf {
     /// The durable journal's.
     seq: u64,
@@ -67,6 +67,8 @@ pub(super) struct SummaryOf {
     phase: Option<crate::status::ChildPhase>,
     refusing: bool,
     stopping: bool,
+    /// What a Stop holds back; a repeated one withdraws it before that is on disk.
+    held: Vec<MessageId>,
 }
 
 /// What the session still takes.
@@ -212,6 +214,7 @@ impl Session {
             storage: refusing.then_some(StorageState::NotSaved),
             status_started_at: self.status_since.1,
             stopping: self.is_stopping(),
+            held: &self.held(),
         })
     }
 
@@ -273,6 +276,7 @@ impl Session {
             phase,
             refusing,
             stopping: self.is_stopping(),
+            held: self.held(),
         };
         if self.published_of.as_ref() == Some(&of) {
             return;
@@ -327,6 +331,12 @@ impl Session {
             assert!(
                 child.asks.len() <= crate::limits::AGENT_REQUESTS_MAX,
                 "open requests are bounded"
+            );
+        }
+        if let Some(published) = &self.published {
+            assert!(
+                published.held.is_empty() || published.stopping,
+                "nothing is published as held that no Stop holds"
             );
         }
         assert!(self.plan.running_turns().count() <= 1, "one turn runs at a time");

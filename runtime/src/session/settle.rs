@@ -1,10 +1,12 @@
 //! The settle of a Stop: what a press is to this host from its effect until it is known what it stopped (rules 3.4, 4.1).
 //! It is memory, writes no row, and is gone with the host (rule 4.1.6).
 
-use super::machine::Session;
+use super::machine::{Life, Session};
 use crate::coverage::CoverageMark;
-use crate::ids::TurnKey;
-use crate::journal::{Item, ItemBody, StopEvent, TurnBody, TurnState, turn_item};
+use crate::ids::{MessageId, TurnKey};
+use crate::journal::{
+    Fold, Item, ItemBody, StopEvent, SubmissionState, TurnBody, TurnState, turn_item,
+};
 use crate::status::{Status, status};
 
 /// The latest person's Stop or close on this host.
@@ -151,6 +153,25 @@ impl Session {
                 (None, Some(FailedOn::Next)) => true,
                 (None, None) => false,
             }
+    }
+
+    /// The messages that wait behind a person's Stop, oldest first (rule 5.4.1, decision D27): accepted on disk, not with
+    /// the agent, and not withdrawn either, on disk or about to be. It reads the queue alone, which is bounded.
+    pub(super) fn held(&self) -> Vec<MessageId> {
+        if self.life != Life::Open || !self.is_stopping() {
+            return Vec::new();
+        }
+        let stands = |fold: &Fold, message: &MessageId, state| {
+            fold.submission(message).is_some_and(|s| s.view.state == state)
+        };
+        // Its handover is on disk, and its frame never left (decision D24).
+        let withheld = self.withheld.iter().filter(|m| {
+            stands(&self.durable, m, SubmissionState::HandedOver)
+                && stands(&self.plan, m, SubmissionState::HandedOver)
+        });
+        let queued =
+            self.durable.queued().filter(|m| !stands(&self.plan, m, SubmissionState::Rejected));
+        withheld.chain(queued).cloned().collect()
     }
 }
 

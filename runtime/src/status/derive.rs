@@ -1,8 +1,9 @@
 //! The derivation of a summary from the journal and the child on record (rules 4.2, 4.3).
 
 use super::{ChildPhase, ChildRef, Status, StorageState, Summary};
+use crate::ids::MessageId;
 use crate::journal::{Fold, Item, ItemBody, LatestRequest, Outcome, TurnBody, TurnState};
-use crate::limits::PREVIEW_CHARS_MAX;
+use crate::limits::{HELD_LISTED_MAX, PREVIEW_CHARS_MAX};
 use crate::session::record::SessionRecord;
 
 /// What a summary is made of, beside the journal.
@@ -20,13 +21,16 @@ pub struct SummaryInput<'a> {
     pub status_started_at: Option<u64>,
     /// A person's Stop is under way; it is read only while the session works (rule 4.1.1).
     pub stopping: bool,
+    /// Messages that wait behind that Stop, oldest first (rule 5.4.1); they are read only while it reads stopping.
+    pub held: &'a [MessageId],
 }
 
 /// The summary (rule 4.3.1).
 pub fn summary(input: &SummaryInput<'_>) -> Summary {
-    let SummaryInput { record, fold, child, storage, status_started_at, stopping } = input;
+    let SummaryInput { record, fold, child, storage, status_started_at, stopping, held } = input;
     let status = status(fold);
     let working = status == Some(Status::Working);
+    let stopping = working && *stopping;
     Summary {
         session_id: record.session.clone(),
         workspace_id: record.workspace.clone(),
@@ -39,7 +43,8 @@ pub fn summary(input: &SummaryInput<'_>) -> Summary {
         tool_name: fold.latest_tool().filter(|_| working).and_then(words).map(preview),
         last_assistant_message: fold.latest_answer().and_then(words).map(first_line),
         turn_outcome: if status == Some(Status::Idle) { verdict(fold) } else { None },
-        stopping: working && *stopping,
+        stopping,
+        held: held.iter().filter(|_| stopping).take(HELD_LISTED_MAX).cloned().collect(),
         storage: *storage,
         conversation_name: record.name.clone(),
         updated_at: fold.updated_ms().max(record.created_ms),
@@ -100,6 +105,7 @@ pub fn reads_the_same(a: &Summary, b: &Summary) -> bool {
         last_assistant_message,
         turn_outcome,
         stopping,
+        held,
         storage,
         conversation_name,
         updated_at,
@@ -120,6 +126,7 @@ pub fn reads_the_same(a: &Summary, b: &Summary) -> bool {
         && *last_assistant_message == b.last_assistant_message
         && *turn_outcome == b.turn_outcome
         && *stopping == b.stopping
+        && *held == b.held
         && *storage == b.storage
         && *conversation_name == b.conversation_name
         && *status_started_at == b.status_started_at

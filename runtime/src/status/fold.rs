@@ -30,16 +30,10 @@ pub fn fold(held: Summaries, frame: StatusFrame) -> Summaries {
 /// Contact with the host was lost: what only the host can know is dropped, everything else is kept. Losing contact is
 /// never an exit (rule 4.5.2).
 pub fn contact_lost(held: Summaries) -> Summaries {
-    if !held.values().any(|s| s.host_execution_owned || s.stopping) {
-        return held;
+    let mut next = (*held).clone();
+    let mut changed = false;
+    for summary in next.values_mut() {
+        changed |= summary.let_go();
     }
-    let next = held.iter().map(|(id, summary)| {
-        let mut summary = summary.clone();
-        summary.host_execution_owned = false;
-        summary.host_execution_phase = None;
-        summary.host_execution_child = None;
-        summary.stopping = false;
-        (id.clone(), summary)
-    });
-    Arc::new(next.collect())
+    if changed { Arc::new(next) } else { held }
 }

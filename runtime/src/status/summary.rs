@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Fence, Generation, SessionId};
+use crate::ids::{Fence, Generation, MessageId, SessionId};
 use crate::journal::{Cursor, Outcome};
 
 /// What is published of a session. An optional field is absent when it does not apply.
@@ -43,6 +43,11 @@ pub struct Summary {
     /// A Stop of a person's is ending the running turn (rule 4.1); only while working.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopping: bool,
+    /// Messages that this host holds back because a Stop is ending the turn (rule 5.4.1, decision D27), oldest first: at
+    /// most `HELD_LISTED_MAX`, and only while `stopping`. They travel here because a Stop's settle closes without a row,
+    /// so that no history tells of it (rule 4.4.3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<MessageId>,
     /// Why nothing more is saved, while it is so (decision D8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageState>,
@@ -102,6 +107,22 @@ pub enum StorageState {
     NotSaved,
 }
 
+impl Summary {
+    /// Nobody can say any more what only the host that runs the agent knows: the child, and what its Stop holds up
+    /// (rules 4.4.7, 4.5.2). Whether there was anything.
+    pub(crate) fn let_go(&mut self) -> bool {
+        let knew = self.host_execution_owned || self.stopping || !self.held.is_empty();
+        if knew {
+            self.host_execution_owned = false;
+            self.host_execution_phase = None;
+            self.host_execution_child = None;
+            self.stopping = false;
+            self.held.clear();
+        }
+        knew
+    }
+}
+
 impl std::fmt::Debug for Summary {
     // Previews are the words of persons and agents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -111,6 +132,7 @@ impl std::fmt::Debug for Summary {
             .field("phase", &self.host_execution_phase)
             .field("outcome", &self.turn_outcome)
             .field("stopping", &self.stopping)
+            .field("held", &self.held)
             .field("cursor", &self.cursor)
             .finish_non_exhaustive()
     }

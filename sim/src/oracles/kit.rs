@@ -344,6 +344,7 @@ pub(super) fn summary() -> moored::status::Summary {
         storage: None,
         status_started_at: None,
         stopping: false,
+        held: &[],
     })
 }
 

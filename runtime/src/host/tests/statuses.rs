@@ -15,6 +15,7 @@ fn summary(session: &str) -> Summary {
         last_assistant_message: None,
         turn_outcome: None,
         stopping: false,
+        held: Vec::new(),
         storage: None,
         conversation_name: None,
         updated_at: 1,
@@ -33,6 +34,9 @@ fn a_summary_is_told_once_and_again_only_when_it_reads_otherwise() {
     assert!(!statuses.publish(ticked.clone()), "a tick while working tells nobody");
     assert_eq!(statuses.all(), [ticked], "and the next snapshot carries it");
     assert!(statuses.publish(Summary { stopping: true, ..summary("a") }));
+    let holding = Summary { stopping: true, held: vec!["m1".into()], ..summary("a") };
+    assert!(statuses.publish(holding.clone()));
+    assert!(!statuses.publish(holding), "the same list is no news");
     let verdict = Summary {
         status: Some(Status::Idle),
         turn_outcome: Some(Outcome::Success),
@@ -61,9 +65,10 @@ fn a_newcomer_waits_until_every_session_was_projected_or_is_gone() {
 fn a_lost_session_does_not_look_working_for_ever() {
     let mut statuses = Statuses::default();
     assert_eq!(statuses.revoke(&"a".into()), None, "nothing is known of it");
-    let _ = statuses.publish(Summary { stopping: true, ..summary("a") });
+    let holding = Summary { stopping: true, held: vec!["m1".into()], ..summary("a") };
+    let _ = statuses.publish(holding);
     let told = statuses.revoke(&"a".into()).expect("it changed");
-    assert!(!told.stopping && !told.host_execution_owned);
+    assert!(!told.stopping && !told.host_execution_owned && told.held.is_empty());
     assert_eq!(told.status, Some(Status::Idle));
     assert_eq!(statuses.revoke(&"a".into()), None, "and is told once");
     statuses.remove(&"a".into());

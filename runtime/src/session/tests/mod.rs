@@ -3,6 +3,7 @@
 mod barrier;
 mod digest;
 mod evict;
+mod held;
 mod life;
 mod marks;
 mod odometer;
