@@ -6,7 +6,7 @@ mod common;
 mod pty;
 
 use common::{Place, interrupt, signal};
-use pty::{CTRL_C, CTRL_D, STOPPING, Terminal};
+use pty::{CTRL_C, CTRL_D, CTRL_U, STOPPING, Terminal};
 use serde_json::{Value, json};
 
 /// Says that it works and never ends by itself, whatever it is told; a prompt with `finish` in it is answered.
@@ -143,6 +143,7 @@ fn a_stop_before_the_agent_has_the_message_gives_it_back() {
     terminal.until_shows("waits for the agent: hello");
     terminal.press(CTRL_C);
     terminal.until_line("> hello");
+    terminal.press(CTRL_U);
     leave(terminal);
 }
 
@@ -157,17 +158,9 @@ fn a_message_that_waits_for_its_turn_comes_back_from_a_stop_before_what_was_writ
     terminal.press(&format!("third{CTRL_C}"));
     terminal.until_line("  third");
     terminal.until("all are back", |t| t.screen().ends_with("> first\n  second\n  third"));
-    leave_with_text(terminal);
-}
-
-/// Ctrl-D leaves an empty line alone.
-fn leave_with_text(mut terminal: Terminal) {
     terminal.until_shows("[turn] Interrupted after ");
-    terminal.press(CTRL_D);
-    terminal.press("!");
-    terminal.until("the line goes on", |t| t.line().ends_with('!'));
-    terminal.press("\u{15}\u{7f}\u{15}\u{7f}\u{15}");
-    terminal.until_line(">");
+    terminal.press("\r");
+    terminal.until_shows("> first\n  second\n  third\nworking on it");
     leave(terminal);
 }
 
@@ -306,7 +299,7 @@ fn a_question_is_answered_at_the_terminal_and_takes_no_message_for_an_answer() {
     terminal.press("my next thought\r");
     terminal.until_shows("answer with a number from 0 to 4");
     terminal.until_line("? my next thought");
-    terminal.press("\u{15}1\r");
+    terminal.press(&format!("{CTRL_U}1\r"));
     terminal.until_shows("did it");
     terminal.until_line(">");
     leave(terminal);
@@ -317,7 +310,7 @@ fn a_message_is_edited_as_on_any_other_line() {
     let place = Place::new();
     let mut terminal = Terminal::chat(&place, &[]);
     terminal.until_line(">");
-    terminal.press("wrong\u{15}\u{4e2d}\u{e9}\u{20ac}\u{1f642}\u{7f}\u{7f}x");
+    terminal.press(&format!("wrong{CTRL_U}{}", "\u{4e2d}\u{e9}\u{20ac}\u{1f642}\u{7f}\u{7f}x"));
     terminal.until_line("> \u{4e2d}\u{e9}x");
     // To the start, over one wide character, and a letter before the next.
     terminal.press("\u{1}\u{1b}[Cy");
@@ -343,17 +336,23 @@ fn a_paste_is_one_message_whatever_lines_it_has() {
 #[test]
 fn the_written_line_stays_below_a_flood() {
     let place = Place::new();
-    let mut terminal = Terminal::chat(&place, &["--persona", "flooder"]);
+    let floods = json!({ "turns": [{ "steps": [
+        { "do": "repeat", "times": 2_000, "steps": [{ "do": "say", "text": "word${n} " }] },
+        { "do": "repeat", "times": 3, "steps": [{ "do": "say", "text": "\nline ${n}" }] },
+        { "do": "reply" },
+    ] }] });
+    let mut terminal = Terminal::chat_with(&place, floods);
     terminal.until_line(">");
     terminal.press("go\rmy next thought");
-    terminal.until_shows("word2000");
-    terminal.until_line("> my next thought");
-    terminal.until("it is at rest", |t| !t.screen().contains("Ctrl-C stops"));
+    let end = "word2000\nline 1\nline 2\nline 3\n> my next thought";
+    terminal.until("it is at rest", |terminal| terminal.screen().ends_with(end));
     let screen = terminal.screen();
-    let (_, tail) = screen.split_once("word1999 ").expect("the flood's end");
-    assert!(tail.ends_with("\n> my next thought"), "{screen}");
     assert_eq!(screen.matches("my next thought").count(), 1, "{screen}");
-    terminal.press("\u{15}");
+    // Rows that the terminal has broken are one line, as they were said.
+    let flood = screen.lines().next().unwrap_or_default();
+    let words: Vec<String> = (1_950..=2_000).map(|n| format!("word{n}")).collect();
+    assert!(flood.ends_with(&words.join(" ")), "{screen}");
+    terminal.press(CTRL_U);
     leave(terminal);
 }
 

@@ -78,9 +78,10 @@ pub fn end_of_turn(timeline: &Timeline, turn: &TurnBody) -> Option<TurnEnd> {
     over.then(|| TurnEnd::Over(Box::new(turn.clone()), fact_of(timeline, &turn.turn)))
 }
 
-/// Whether the agent has the message, as far as the timeline shows it.
-pub fn is_shown(timeline: &Timeline, message: &MessageId) -> bool {
-    timeline.item(&user_item(message)).is_some()
+/// Whether the message has opened its turn.
+pub fn has_turn(timeline: &Timeline, message: &MessageId) -> bool {
+    let opened_by = Some(user_item(message));
+    turns(timeline).any(|turn| turn.user_item == opened_by)
 }
 
 /// The failure that was noted in a turn.

@@ -80,6 +80,14 @@ impl Screen {
         Some(&mut live.composer)
     }
 
+    /// A message of the person's that has left the written line.
+    pub fn echo(&mut self, text: &str) {
+        self.end_line();
+        if let Some((live, _)) = &mut self.live {
+            live.line(&format!("> {}", for_terminal(text.trim_end()).replace('\n', "\n  ")));
+        }
+    }
+
     /// Brings the terminal up to date.
     pub fn draw(&mut self, footer: Footer) {
         if let Some((live, _)) = &mut self.live {
@@ -191,7 +199,6 @@ impl Screen {
 
     fn show_item(&mut self, item: &ItemView, timeline: &Timeline) {
         match &item.body {
-            ItemBody::User(user) => self.show_user(&item.item, &user.text),
             ItemBody::Turn(turn) => self.show_turn(&item.item, turn, timeline),
             ItemBody::Message(message) => self.show_text(&item.item, message),
             ItemBody::Tool(tool) => self.show_line(&item.item, tool_line(tool)),
@@ -215,22 +222,18 @@ impl Screen {
         }
     }
 
-    /// The message as the agent has it. Where nobody writes on the screen, whoever sent it knows it.
-    fn show_user(&mut self, item: &ItemKey, text: &str) {
-        if self.live.is_none() || self.shown.contains_key(item) {
-            return;
-        }
-        self.end_line();
-        if let Some((live, _)) = &mut self.live {
-            live.line(&format!("> {}", for_terminal(text.trim_end()).replace('\n', "\n  ")));
-        }
-        self.shown.insert(item.clone(), Shown::Line(String::new()));
-    }
-
-    /// The end of a turn, in its place; elsewhere the conversation says it of the turn it waits for.
+    /// A turn, where a person writes: what opened it at its beginning, and its end in its place. Elsewhere the
+    /// conversation tells the end of the turn it waits for, and whoever sent a message knows it.
     fn show_turn(&mut self, item: &ItemKey, turn: &TurnBody, timeline: &Timeline) {
         if self.live.is_none() {
             return;
+        }
+        if !self.shown.contains_key(item) {
+            self.shown.insert(item.clone(), Shown::Line(String::new()));
+            let opened_by = turn.user_item.as_ref().and_then(|user| timeline.item(user));
+            if let Some(ItemBody::User(user)) = opened_by.map(|item| &item.body) {
+                self.echo(&user.text);
+            }
         }
         let Some(end) = reading::end_of_turn(timeline, turn) else { return };
         self.end_turn();

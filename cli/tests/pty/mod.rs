@@ -21,6 +21,7 @@ const READ_BYTES_MAX: usize = 4_096;
 
 pub const CTRL_C: &str = "\u{3}";
 pub const CTRL_D: &str = "\u{4}";
+pub const CTRL_U: &str = "\u{15}";
 /// The word of every client, as it is shown.
 pub const STOPPING: &str = "Stopping\u{2026}";
 

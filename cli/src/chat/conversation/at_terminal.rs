@@ -77,7 +77,7 @@ impl Conversation {
         self.person.calls.clear();
         self.screen.leave_live();
         for (message, text) in std::mem::take(&mut self.person.sent) {
-            if !reading::is_shown(&self.timeline, &message) {
+            if !reading::has_turn(&self.timeline, &message) {
                 self.screen.note(&format!("[note] not sent: {text}"));
             }
         }
@@ -251,7 +251,10 @@ impl Conversation {
                 }
                 // The screen has it.
                 TurnEnd::Over(..) => {}
-                TurnEnd::Unconfirmed(_) | TurnEnd::Left => self.tell(&end),
+                TurnEnd::Unconfirmed(_) | TurnEnd::Left => {
+                    self.screen.echo(&text);
+                    self.tell(&end);
+                }
             }
         }
         if !back.is_empty() {
@@ -300,7 +303,7 @@ impl Conversation {
             () => "waits for the agent",
         };
         let waits =
-            |(message, _): &&(MessageId, String)| !reading::is_shown(&self.timeline, message);
+            |(message, _): &&(MessageId, String)| !reading::has_turn(&self.timeline, message);
         let waiting = self.person.sent.iter().filter(waits);
         let waiting =
             waiting.map(|(_, text)| format!("{why}: {}", one_line(text, QUOTE_CHARS_MAX)));
