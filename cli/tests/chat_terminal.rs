@@ -5,8 +5,8 @@
 mod common;
 mod pty;
 
-use common::{Place, interrupt, signal};
-use pty::{CTRL_C, CTRL_D, CTRL_U, STOPPING, Terminal};
+use common::{Place, interrupt, signal, until};
+use pty::{CTRL_C, CTRL_D, CTRL_U, CTRL_Z, STOPPING, Terminal};
 use serde_json::{Value, json};
 
 /// Says that it works and never ends by itself, whatever it is told; a prompt with `finish` in it is answered.
@@ -231,8 +231,7 @@ fn sigterm_and_sighup_end_the_session_and_its_agent() {
         assert!(agents.len() > 1, "the program and its agent: {agents:?}");
         signal(&terminal.chat, name);
         assert_eq!(terminal.end(), Some(0), "{name}");
-        let left = place.processes();
-        assert!(left.is_empty(), "{name} leaves {left:?} of {agents:?}");
+        until("none of them is left", || place.processes().is_empty());
         assert_eq!(place.sessions()[0]["closed"], true, "{name}");
     }
 }
@@ -243,8 +242,25 @@ fn a_terminal_that_is_closed_ends_the_session_and_its_agent() {
     let mut terminal = at_work(&place);
     terminal.close();
     assert_eq!(terminal.end(), Some(0));
-    assert_eq!(place.processes(), Vec::<String>::new());
+    until("nobody is left", || place.processes().is_empty());
     assert_eq!(place.sessions()[0]["closed"], true);
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
+    let place = Place::new();
+    let mut terminal = Terminal::chat(&place, &[]);
+    terminal.until_line(">");
+    terminal.press("half a th");
+    terminal.until_line("> half a th");
+    terminal.press(CTRL_Z);
+    until("it is stopped", || terminal.is_stopped());
+    assert!(!terminal.is_raw());
+    signal(&terminal.chat, "CONT");
+    terminal.until("it goes on", |terminal| terminal.is_raw());
+    terminal.press("ought\r");
+    terminal.until_shows("> half a thought\nhalf a thought\n");
+    leave(terminal);
 }
 
 #[test]
@@ -362,9 +378,9 @@ fn a_terminal_that_can_do_nothing_has_its_own_line() {
     let mut command = place.moored(&["chat"]);
     command.env("TERM", "dumb");
     let mut terminal = Terminal::open(command);
-    terminal.until_shows("Type a message");
+    terminal.until_line(">");
     assert!(!terminal.is_raw());
     terminal.press("hello\r");
-    terminal.until_shows("hello\nhello\n");
+    terminal.until_shows("> hello\nhello\n");
     leave(terminal);
 }

@@ -385,6 +385,9 @@ impl Conversation {
                     WatchFrame::Batch(batch) => self.timeline.apply_batch(batch),
                     _ => self.ended = true,
                 }
+                if self.person.is_writing && !at_terminal::is_words_alone(&frame) {
+                    self.look_again();
+                }
                 self.screen.show(&frame, &self.timeline);
             }
             Event::Status(Some(StatusFrame::Snapshot { summaries })) => {

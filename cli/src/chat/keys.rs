@@ -279,7 +279,7 @@ mod tests {
         let mut keys = Keys::default();
         assert_eq!(keys.feed(b"\x1b"), []);
         assert_eq!(keys.feed(b"a"), [text("a")]);
-        assert_eq!(keys.feed(&[b'\x1b', b'[', b'1'].repeat(1)), []);
+        assert_eq!(keys.feed(b"\x1b[1"), []);
         assert_eq!(keys.feed(&[b'1'; SEQUENCE_BYTES_MAX]), []);
         assert_eq!(keys.feed(b"b"), [text("b")], "a sequence that never ends is given up");
     }

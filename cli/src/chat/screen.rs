@@ -337,3 +337,57 @@ fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
+
+#[cfg(test)]
+mod tests {
+    use moored::journal::{Cursor, Position};
+
+    use super::*;
+
+    fn question(resolution: Resolution, revision: u64) -> ItemView {
+        let approval = ApprovalBody {
+            title: "touch it".to_owned(),
+            tool_call_id: None,
+            options: Vec::new(),
+            resolution,
+            selected: None,
+            resolved_by: None,
+            resolved_ms: None,
+        };
+        ItemView {
+            item: ItemKey("question".to_owned()),
+            revision,
+            position: Position::default(),
+            scope: None,
+            observed_ms: 0,
+            body: ItemBody::Approval(approval),
+        }
+    }
+
+    /// A screen that writes nothing, after these versions of a question.
+    fn screen(asks: bool, items: &[ItemView]) -> (Screen, Timeline) {
+        let (mut screen, mut timeline) = (Screen::new(true), Timeline::default());
+        screen.ask(asks, &timeline);
+        for (seq, item) in (1..).zip(items) {
+            let cursor = Cursor { seq, ..Cursor::default() };
+            timeline.apply_batch(Batch { cursor, items: vec![item.clone()], ..Batch::default() });
+            screen.show_item(item, &timeline);
+        }
+        (screen, timeline)
+    }
+
+    #[test]
+    fn a_question_that_comes_during_a_stop_is_shown_only_if_it_outlives_it() {
+        let pending = question(Resolution::Pending, 1);
+        let (screen, _) = screen(true, std::slice::from_ref(&pending));
+        assert_eq!(screen.shown.len(), 1);
+        let (mut screen, timeline) = self::screen(false, std::slice::from_ref(&pending));
+        assert_eq!(screen.shown.len(), 0);
+        screen.ask(true, &timeline);
+        assert_eq!(screen.shown.len(), 1);
+        let gone = question(Resolution::Cancelled, 2);
+        let (mut screen, timeline) = self::screen(false, &[pending, gone]);
+        screen.ask(true, &timeline);
+        assert_eq!(screen.shown.len(), 0, "nor is its withdrawal");
+    }
+}

@@ -1,8 +1,11 @@
 //! `moored chat` at a terminal, as a person sees it. What is on the screen is told by a terminal emulator that is not
 //! ours.
 
+#![expect(clippy::disallowed_methods, reason = "a harness of real processes")]
+
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,6 +25,7 @@ const READ_BYTES_MAX: usize = 4_096;
 pub const CTRL_C: &str = "\u{3}";
 pub const CTRL_D: &str = "\u{4}";
 pub const CTRL_U: &str = "\u{15}";
+pub const CTRL_Z: &str = "\u{1a}";
 /// The word of every client, as it is shown.
 pub const STOPPING: &str = "Stopping\u{2026}";
 
@@ -67,6 +71,8 @@ impl Terminal {
         tcsetwinsize(&keys, size).expect("sized");
         let before = tcgetattr(&line).expect("a terminal");
         let end = || Stdio::from(line.try_clone().expect("another"));
+        // A group of its own, as a shell makes it: Ctrl-Z stops that.
+        command.process_group(0);
         let chat = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("it runs");
         let cells = |n| NonZero::new(n).expect("some");
         let emulator = vt100::Parser::new(cells(ROWS), cells(COLUMNS), 0);
@@ -169,6 +175,12 @@ impl Terminal {
     pub fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.line).expect("a terminal").local_modes;
         (modes & (LocalModes::ICANON | LocalModes::ECHO)).is_empty()
+    }
+
+    /// Whether it was stopped as by a shell's job control.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.chat.id()));
+        stat.expect("it is there").contains(") T ")
     }
 
     /// Reads what there is; nothing within [`PATIENCE`] is no.

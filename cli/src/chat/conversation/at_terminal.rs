@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
+use moored::driver::WatchFrame;
 use moored::failure::{RefusalCode, RefusedOperation};
 use moored::host::{PermissionAnswer, Send, Stop};
 use moored::ids::{MessageId, TurnKey};
-use moored::journal::SendMode;
+use moored::journal::{Batch, SendMode};
 use moored::session::StopAnswer;
 use tokio::time::Instant;
 
@@ -47,13 +48,26 @@ pub struct Person {
     /// When the time that is shown changes.
     pub tick: Option<Instant>,
     /// Messages whose end is not known, in the order in which they were sent.
-    sent: Vec<(MessageId, String)>,
+    sent: Vec<Sent>,
     /// Presses of Stop that are not answered (rule 4.6.2).
     presses: usize,
     /// Nothing was typed since the last press: another one may be meant for the same turn.
     has_just_stopped: bool,
     /// The turn that runs, and since when.
     turn: Option<(TurnKey, Instant)>,
+    /// The question that waits, whether or not it may be shown.
+    question: Option<Question>,
+    /// A message may have come to its end.
+    has_news: bool,
+}
+
+/// A message that left the written line.
+struct Sent {
+    id: MessageId,
+    text: String,
+    /// Stop was pressed before it was sent, and not since: it runs after the stop (rule 5.4.1).
+    is_after_stop: bool,
+    has_turn: bool,
 }
 
 /// The next of the calls to be answered.
@@ -67,6 +81,16 @@ pub fn poll_calls(calls: &mut Calls, cx: &mut Context<'_>) -> Option<Called> {
     None
 }
 
+/// Streamed words and nothing else: they come often, and no turn, question or message changes with them.
+pub fn is_words_alone(frame: &WatchFrame) -> bool {
+    match frame {
+        WatchFrame::Batch(Batch { items, removed, submissions, .. }) => {
+            items.is_empty() && removed.is_empty() && submissions.is_empty()
+        }
+        _ => false,
+    }
+}
+
 impl Conversation {
     /// Until the person closes. An agent with which no conversation is possible is an error.
     pub async fn hold_at_terminal(&mut self) -> anyhow::Result<()> {
@@ -76,15 +100,28 @@ impl Conversation {
         self.person.tick = None;
         self.person.calls.clear();
         self.screen.leave_live();
-        for (message, text) in std::mem::take(&mut self.person.sent) {
-            if !reading::has_turn(&self.timeline, &message) {
-                self.screen.note(&format!("[note] not sent: {text}"));
+        for sent in std::mem::take(&mut self.person.sent) {
+            if !sent.has_turn {
+                self.screen.note(&format!("[note] not sent: {}", sent.text));
             }
         }
-        if held.is_ok() && self.is_working() {
+        if held.is_ok() && self.person.turn.is_some() {
             self.tell(&TurnEnd::Left);
         }
         held
+    }
+
+    /// The timeline has other items or submissions than before.
+    pub(super) fn look_again(&mut self) {
+        let running = reading::running_turn(&self.timeline).map(|turn| &turn.turn);
+        if self.person.turn.as_ref().map(|(turn, _)| turn) != running {
+            self.person.turn = running.map(|turn| (turn.clone(), Instant::now()));
+        }
+        self.person.question = reading::question(&self.timeline);
+        self.person.has_news = true;
+        for sent in &mut self.person.sent {
+            sent.has_turn = sent.has_turn || reading::has_turn(&self.timeline, &sent.id);
+        }
     }
 
     async fn write_and_read(&mut self) -> anyhow::Result<()> {
@@ -155,7 +192,11 @@ impl Conversation {
     }
 
     fn press_stop(&mut self) {
-        let turn = reading::running_turn(&self.timeline).map(|turn| turn.turn.clone());
+        let turn = self.person.turn.as_ref().map(|(turn, _)| turn.clone());
+        for sent in &mut self.person.sent {
+            // It is withdrawn by this press, if it still waits.
+            sent.is_after_stop = false;
+        }
         let call = self.host.stop(&self.session, Stop { turn }, self.context());
         self.person.presses += 1;
         self.person.has_just_stopped = true;
@@ -197,12 +238,12 @@ impl Conversation {
     }
 
     fn send_at_terminal(&mut self, text: String) {
-        let message_id = MessageId(self.host.mint_id("message"));
-        let send =
-            Send { message_id: message_id.clone(), text: text.clone(), mode: SendMode::AfterTurn };
+        let id = MessageId(self.host.mint_id("message"));
+        let send = Send { message_id: id.clone(), text: text.clone(), mode: SendMode::AfterTurn };
         let call = self.host.send(&self.session, send, self.context());
-        self.person.sent.push((message_id.clone(), text));
-        let call = async { Called::Sent(message_id, call.await.map(drop)) };
+        let is_after_stop = self.is_stopping();
+        self.person.sent.push(Sent { id: id.clone(), text, is_after_stop, has_turn: false });
+        let call = async { Called::Sent(id, call.await.map(drop)) };
         self.person.calls.push(Box::pin(call));
     }
 
@@ -232,14 +273,17 @@ impl Conversation {
 
     /// Messages whose end is known are no longer waited for. One that never reached the agent comes back.
     fn settle_sent(&mut self) -> anyhow::Result<()> {
+        if !std::mem::take(&mut self.person.has_news) {
+            return Ok(());
+        }
         let mut back = Vec::new();
         let mut index = 0;
-        while let Some((message, _)) = self.person.sent.get(index) {
-            let Some(end) = reading::end_of(&self.timeline, message) else {
+        while let Some(sent) = self.person.sent.get(index) {
+            let Some(end) = reading::end_of(&self.timeline, &sent.id) else {
                 index += 1;
                 continue;
             };
-            let (_, text) = self.person.sent.remove(index);
+            let Sent { text, .. } = self.person.sent.remove(index);
             match &end {
                 TurnEnd::Rejected(fact) => {
                     let is_first = reading::turns(&self.timeline).next().is_none();
@@ -265,8 +309,8 @@ impl Conversation {
 
     fn take_back(&mut self, message: &MessageId) {
         let sent = &mut self.person.sent;
-        if let Some(index) = sent.iter().position(|(sent, _)| sent == message) {
-            let (_, text) = sent.remove(index);
+        if let Some(index) = sent.iter().position(|sent| sent.id == *message) {
+            let Sent { text, .. } = sent.remove(index);
             self.put_back(&text);
         }
     }
@@ -283,11 +327,11 @@ impl Conversation {
 
     /// What waits for an answer; nothing is asked once Stop was pressed (rule 3.5.3).
     fn question(&self) -> Option<Question> {
-        reading::question(&self.timeline).filter(|_| !self.is_stopping())
+        self.person.question.clone().filter(|_| !self.is_stopping())
     }
 
     fn is_working(&self) -> bool {
-        !self.person.sent.is_empty() || reading::running_turn(&self.timeline).is_some()
+        !self.person.sent.is_empty() || self.person.turn.is_some()
     }
 
     /// Rule 4.6.1.
@@ -297,21 +341,21 @@ impl Conversation {
 
     fn draw(&mut self) {
         let state = self.state();
-        let why = match () {
-            () if self.is_stopping() => "runs after the stop",
+        let is_stopping = self.is_stopping();
+        let why = |sent: &Sent| match () {
+            () if is_stopping && sent.is_after_stop => "runs after the stop",
+            () if is_stopping => "waits",
             () if self.person.turn.is_some() => "runs after this turn",
             () => "waits for the agent",
         };
-        let waits =
-            |(message, _): &&(MessageId, String)| !reading::has_turn(&self.timeline, message);
-        let waiting = self.person.sent.iter().filter(waits);
-        let waiting =
-            waiting.map(|(_, text)| format!("{why}: {}", one_line(text, QUOTE_CHARS_MAX)));
+        let quote = |text: &str| one_line(text, QUOTE_CHARS_MAX);
+        let waiting = self.person.sent.iter().filter(|sent| !sent.has_turn);
+        let waiting = waiting.map(|sent| format!("{}: {}", why(sent), quote(&sent.text)));
         let footer = Footer {
             state,
             waiting: waiting.collect(),
             sign: if self.question().is_some() { "? " } else { "> " },
-            placeholder: match self.is_stopping() {
+            placeholder: match is_stopping {
                 true => "Send a message to run after the stop",
                 false => "",
             },
@@ -321,10 +365,6 @@ impl Conversation {
 
     /// What is going on, and since when.
     fn state(&mut self) -> Option<String> {
-        let running = reading::running_turn(&self.timeline).map(|turn| &turn.turn);
-        if self.person.turn.as_ref().map(|(turn, _)| turn) != running {
-            self.person.turn = running.map(|turn| (turn.clone(), Instant::now()));
-        }
         let since = self.person.turn.as_ref().map(|(_, since)| *since);
         let lasted_ms = since.map(|since| since.elapsed().as_millis() as u64);
         self.person.tick = since
