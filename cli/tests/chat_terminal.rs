@@ -61,6 +61,8 @@ fn ctrl_c_while_a_turn_runs_is_a_stop() {
     let shown = [STOPPING, "[note] Cancellation requested.", "[turn] Interrupted after "];
     assert_order(terminal.written(), &shown);
     assert!(!terminal.screen().contains(STOPPING), "{}", terminal.screen());
+    let (_, since) = terminal.written().split_once(STOPPING).expect("it was shown");
+    assert!(!since.contains("Working for "), "it does not flicker: {since}");
     let said =
         ["> work\nworking on it\n", "[note] Cancellation requested.\n", "[turn] Interrupted"];
     assert_order(&terminal.screen(), &said);
@@ -124,7 +126,8 @@ fn a_stop_before_the_host_has_the_message_gives_it_back() {
     let mut terminal = Terminal::chat_with(&place, deaf());
     terminal.until_line(">");
     terminal.press(&format!("not yet, finish\r{CTRL_C}"));
-    terminal.until_shows("[turn] the message was withdrawn");
+    let told = "[turn] the message was withdrawn before the agent had it; it is back on the line";
+    terminal.until_shows(told);
     terminal.until_line("> not yet, finish");
     assert!(!terminal.screen().contains("all finished"), "{}", terminal.screen());
     terminal.press("\r");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use moored::driver::WatchFrame;
-use moored::failure::{RefusalCode, RefusedOperation};
+use moored::failure::{FailureCode, RefusalCode, RefusedOperation};
 use moored::host::{PermissionAnswer, Send, Stop};
 use moored::ids::{MessageId, TurnKey};
 use moored::journal::{Batch, SendMode};
@@ -24,7 +24,7 @@ use crate::chat::input::{Asked, Typed};
 use crate::chat::keys::Key;
 use crate::chat::live::Footer;
 use crate::chat::reading::{self, Question};
-use crate::words::{one_line, seconds};
+use crate::words::{clause, one_line, seconds};
 
 /// Longest quotation of a message that waits; a terminal cuts it further.
 const QUOTE_CHARS_MAX: usize = 400;
@@ -51,6 +51,8 @@ pub struct Person {
     sent: Vec<Sent>,
     /// Presses of Stop that are not answered (rule 4.6.2).
     presses: usize,
+    /// The turn of a press that was taken, until the host says that it is stopping: its answer does not wait for that.
+    pressed: Option<TurnKey>,
     /// Nothing was typed since the last press: another one may be meant for the same turn.
     has_just_stopped: bool,
     /// The turn that runs, and since when.
@@ -133,6 +135,7 @@ impl Conversation {
             if self.leaving {
                 return Ok(());
             }
+            self.settle_press();
             self.screen.ask(!self.is_stopping(), &self.timeline);
             self.draw();
             match self.event(true).await {
@@ -252,6 +255,9 @@ impl Conversation {
             Called::Answered(answered) => answered.err(),
             Called::Stopped(answered) => {
                 self.person.presses -= 1;
+                if let Ok(StopAnswer { turn, cancelled: true }) = &answered {
+                    self.person.pressed.clone_from(turn);
+                }
                 answered.err()
             }
             Called::Sent(message, answered) => {
@@ -291,7 +297,12 @@ impl Conversation {
                         return Err(anyhow!("{}", ending::told(fact)));
                     }
                     back.push(text);
-                    self.tell(&end);
+                    if fact.code == FailureCode::Cancelled {
+                        let what = clause(fact.code.sentence());
+                        self.screen.note(&format!("[turn] {what}; it is back on the line"));
+                    } else {
+                        self.tell(&end);
+                    }
                 }
                 // The screen has it.
                 TurnEnd::Over(..) => {}
@@ -334,9 +345,18 @@ impl Conversation {
         !self.person.sent.is_empty() || self.person.turn.is_some()
     }
 
-    /// Rule 4.6.1.
+    /// Rule 4.6.1. Between the answer to a press and the host's word for it nothing flickers.
     fn is_stopping(&self) -> bool {
-        self.is_working() && (self.stopping || self.person.presses > 0)
+        let is_pressed = self.person.presses > 0 || self.person.pressed.is_some();
+        self.is_working() && (self.stopping || is_pressed)
+    }
+
+    /// From here on the host's word counts, or there is nothing left that it could be about.
+    fn settle_press(&mut self) {
+        let running = self.person.turn.as_ref().map(|(turn, _)| turn);
+        if self.stopping || self.person.pressed.as_ref() != running {
+            self.person.pressed = None;
+        }
     }
 
     fn draw(&mut self) {
