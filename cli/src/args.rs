@@ -61,6 +61,16 @@ pub enum Command {
     ///
     /// The agent is the command line after `--`; without one, a built-in scripted agent runs as a real process. Type a
     /// message and press Enter. Ctrl-C while the agent works is a Stop; Ctrl-C or Ctrl-D at rest closes the session.
+    ///
+    /// At a terminal the line to write on stays below what the agent says. Alt-Enter and pasted text make a message of
+    /// several lines; Up brings back an earlier one. A message that is sent while a turn runs waits for its end, one that
+    /// is sent while a Stop is under way runs after the stop. Each Ctrl-C is another Stop as long as anything runs or
+    /// waits; a message that a Stop withdraws comes back to the line. With nothing to stop, Ctrl-C clears the line, and
+    /// closes the session when there is nothing on it. Ctrl-D on an empty line closes at any time, and cuts a turn that
+    /// runs; so do SIGTERM, SIGHUP and the end of the terminal. Ctrl-Z suspends.
+    ///
+    /// From a pipe each line is a turn, and the end of the pipe closes the session. SIGINT is a Stop while a turn runs, and
+    /// closes the session at rest or when it comes again.
     Chat(Chat),
     /// Try every order of a small alphabet on the pure core, each state once: the first violation comes with the
     /// shortest way to it.

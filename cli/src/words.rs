@@ -35,6 +35,16 @@ pub fn clause(sentence: &str) -> String {
     }
 }
 
+/// A stretch of time, in whole seconds.
+pub fn seconds(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 /// `count` things.
 pub fn counted(count: usize, thing: &str) -> String {
     match count {
@@ -61,5 +71,13 @@ mod tests {
         assert_eq!(clause(""), "");
         assert_eq!(counted(1, "row"), "1 row");
         assert_eq!(counted(2, "row"), "2 rows");
+    }
+
+    #[test]
+    fn time_is_told_as_a_person_would() {
+        assert_eq!(
+            [999, 59_999, 60_000, 3_661_000].map(seconds),
+            ["0 s", "59 s", "1 min 0 s", "1 h 1 min"]
+        );
     }
 }

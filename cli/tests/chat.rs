@@ -114,7 +114,9 @@ fn ctrl_c_stops_a_turn_and_at_rest_it_closes() {
     let mut working = [0; 7];
     stdout.read_exact(&mut working).expect("the agent works");
     interrupt(&chat);
-    read_to("the turn ended in cancellation");
+    read_to("[stop] Stopping\u{2026}; Ctrl-C again closes the session\n");
+    read_to("[note] Cancellation requested.\n");
+    read_to("[turn] Interrupted after ");
     // The session goes on in a new child that reopened it.
     writeln!(stdin, "finish").expect("typed");
     let mut finished = [0; 10];
@@ -142,7 +144,7 @@ fn a_stopped_prompt_is_no_success() {
     interrupt(&chat);
     let ran = Ran::new(chat.wait_with_output().expect("it ends"));
     assert_eq!(ran.status, Some(1), "{ran:?}");
-    assert!(ran.err.contains("the turn ended in cancellation"), "{ran:?}");
+    assert!(ran.err.contains("[turn] Interrupted after "), "{ran:?}");
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! One session from its creation to its close: what a person does, and what the agent makes of it.
+//!
+//! Of a pipe each line is a turn, one after the other, here; at a terminal a person writes while the agent works, in
+//! [`at_terminal`].
 
 #![expect(
     clippy::disallowed_methods,
     reason = "a binary: how long a person waits for a disk is measured on the real clock"
 )]
+
+mod at_terminal;
 
 use std::future::{Future, poll_fn};
 use std::io::IsTerminal;
@@ -28,6 +33,7 @@ use super::reading::{self, Question};
 use super::screen::Screen;
 use crate::error::Verdict;
 use crate::stored::Stored;
+use at_terminal::{Called, Person};
 
 pub use super::ending::TurnEnd;
 
@@ -38,12 +44,17 @@ const SHUTDOWN_MS_MAX: u64 = POSIX_STOP_MS_MAX + 500;
 /// Pressed so often while nothing comes of it, Ctrl-C leaves.
 const INTERRUPTS_MAX: u32 = 3;
 
+/// Shown from the press of Stop to the end of what it stops (rules 4.6.1, 4.6.3).
+const STOPPING: &str = "Stopping\u{2026}";
+
 /// What happens next.
 enum Event {
     Asked(Asked),
+    Called(Called),
     Frame(WatchFrame),
     NotSaved,
     Status(Option<StatusFrame>),
+    Tick,
     Typed(Typed),
 }
 
@@ -66,6 +77,9 @@ pub struct Conversation {
     is_patient: bool,
     interrupts: u32,
     leaving: bool,
+    /// The host says that a Stop is under way.
+    stopping: bool,
+    person: Person,
     store: String,
 }
 
@@ -97,6 +111,8 @@ impl Conversation {
             is_patient: false,
             interrupts: 0,
             leaving: false,
+            stopping: false,
+            person: Person::default(),
             store: store.display().to_string(),
         };
         let call = host.create(new, conversation.context());
@@ -121,12 +137,21 @@ impl Conversation {
         );
     }
 
+    /// Whether a person sits at a terminal, and can write while the agent works.
+    pub fn go_live(&mut self) -> bool {
+        let is_live = self.screen.go_live();
+        if is_live {
+            self.keyboard.read_keys();
+        }
+        is_live
+    }
+
     /// The next message; `None` once a person closes.
     pub async fn next_message(&mut self) -> Option<String> {
         self.screen.invite("> ");
         loop {
             match self.event(true).await {
-                Event::Asked(_) | Event::Typed(Typed::End) => {
+                Event::Asked(Asked::Interrupt | Asked::Leave) | Event::Typed(Typed::End) => {
                     self.screen.invite("\n");
                     return None;
                 }
@@ -162,6 +187,7 @@ impl Conversation {
         loop {
             if let Some(end) = reading::end_of(&self.timeline, &message_id) {
                 self.screen.end_turn();
+                self.screen.ask(true, &self.timeline);
                 return match end {
                     TurnEnd::Rejected(fact)
                         if ending::cannot_run(&fact)
@@ -183,7 +209,8 @@ impl Conversation {
                 self.stop().await?;
                 continue;
             }
-            let question = reading::question(&self.timeline);
+            // From the Stop on nothing is asked (rule 3.5.3).
+            let question = reading::question(&self.timeline).filter(|_| !stopped);
             if question != asked {
                 if question.is_some() {
                     self.screen.invite("? ");
@@ -213,6 +240,8 @@ impl Conversation {
         store: &Path,
         held: anyhow::Result<Verdict>,
     ) -> anyhow::Result<Verdict> {
+        // The terminal is a plain one again before anything can go wrong.
+        self.screen.leave_live();
         if self.refusing_since.is_some() {
             self.give_up().await;
             return held;
@@ -246,8 +275,9 @@ impl Conversation {
 
     /// Presses Stop on what runs.
     async fn stop(&mut self) -> anyhow::Result<()> {
-        self.screen.note("[stop] stopping; Ctrl-C again closes the session");
-        let stop = Stop { turn: reading::running_turn(&self.timeline) };
+        self.screen.ask(false, &self.timeline);
+        self.screen.note(&format!("[stop] {STOPPING}; Ctrl-C again closes the session"));
+        let stop = Stop { turn: reading::running_turn(&self.timeline).map(|t| t.turn.clone()) };
         let call = self.host.stop(&self.session, stop, self.context());
         self.attend(call).await.map(drop)
     }
@@ -306,6 +336,7 @@ impl Conversation {
 
     async fn event(&mut self, listens: bool) -> Event {
         let Self { watch, statuses, keyboard, signals, ended, refusing_since, warned, .. } = self;
+        let Person { calls, tick, is_writing, .. } = &mut self.person;
         let patience = refusing_since.filter(|_| !*warned);
         let patience = patience.map(|at| at + Duration::from_millis(NOT_SAVED_MS_MAX));
         let mut asked = pin!(signals.next());
@@ -313,10 +344,14 @@ impl Conversation {
         let mut status = pin!(next_status(statuses));
         let mut typed = pin!(next_typed(keyboard, listens));
         let mut late = pin!(until(patience));
-        // In this order: what a person asks for comes before what the agent says.
+        let mut tick = pin!(until(*tick));
+        // In this order: what a person asks for comes before what the agent says. A line of a pipe is no request.
         poll_fn(|cx| {
             if let Poll::Ready(asked) = asked.as_mut().poll(cx) {
                 return Poll::Ready(Event::Asked(asked));
+            }
+            if *is_writing && let Poll::Ready(typed) = typed.as_mut().poll(cx) {
+                return Poll::Ready(Event::Typed(typed));
             }
             if let Poll::Ready(frame) = frame.as_mut().poll(cx) {
                 return Poll::Ready(Event::Frame(frame));
@@ -324,8 +359,15 @@ impl Conversation {
             if let Poll::Ready(status) = status.as_mut().poll(cx) {
                 return Poll::Ready(Event::Status(status));
             }
-            if let Poll::Ready(typed) = typed.as_mut().poll(cx) {
+            // Behind the statuses: whether the host is stopping is known before its answer to the press.
+            if let Some(called) = at_terminal::poll_calls(calls, cx) {
+                return Poll::Ready(Event::Called(called));
+            }
+            if !*is_writing && let Poll::Ready(typed) = typed.as_mut().poll(cx) {
                 return Poll::Ready(Event::Typed(typed));
+            }
+            if tick.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Event::Tick);
             }
             late.as_mut().poll(cx).map(|()| Event::NotSaved)
         })
@@ -336,28 +378,33 @@ impl Conversation {
         match event {
             Event::Asked(Asked::Interrupt) => self.interrupts += 1,
             Event::Asked(Asked::Leave) => self.leaving = true,
+            Event::Asked(Asked::Redraw) => self.screen.resume(),
             Event::Frame(frame) => {
-                self.screen.show(&frame);
-                match frame {
+                match frame.clone() {
                     WatchFrame::Snapshot(snapshot) => self.timeline.apply_snapshot(snapshot),
                     WatchFrame::Batch(batch) => self.timeline.apply_batch(batch),
                     _ => self.ended = true,
                 }
+                if self.person.is_writing && !at_terminal::is_words_alone(&frame) {
+                    self.look_again();
+                }
+                self.screen.show(&frame, &self.timeline);
             }
             Event::Status(Some(StatusFrame::Snapshot { summaries })) => {
-                summaries.iter().for_each(|summary| self.mind_storage(summary));
+                summaries.iter().for_each(|summary| self.mind(summary));
             }
-            Event::Status(Some(StatusFrame::Status { summary })) => self.mind_storage(&summary),
+            Event::Status(Some(StatusFrame::Status { summary })) => self.mind(&summary),
             Event::Status(Some(_)) => {}
             Event::Status(None) => self.statuses = None,
-            Event::NotSaved | Event::Typed(_) => {}
+            Event::Called(_) | Event::NotSaved | Event::Tick | Event::Typed(_) => {}
         }
     }
 
-    fn mind_storage(&mut self, summary: &Summary) {
+    fn mind(&mut self, summary: &Summary) {
         if summary.session_id != self.session {
             return;
         }
+        self.stopping = summary.stopping;
         match (summary.storage, self.refusing_since) {
             (Some(_), None) => {
                 self.refusing_since = Some(tokio::time::Instant::now());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::journal::line;
 use crate::ps::outcome_word;
 use crate::stored;
-use crate::words::clause;
+use crate::words::{clause, seconds};
 
 /// How the turn of a message ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,11 @@ impl TurnEnd {
     /// What a person is told; nothing of a turn that went well.
     pub fn sentence(&self) -> Option<String> {
         match self {
+            // A Stop's end, in the words of every client (rule 4.6.3).
+            Self::Over(turn, None) if self.outcome() == Some(Outcome::Cancellation) => {
+                let took = turn.completed_ms.map(|end| end.saturating_sub(turn.started_ms));
+                Some(format!("Interrupted after {}", seconds(took.unwrap_or_default())))
+            }
             Self::Over(turn, fact) if !self.is_success() => {
                 let word = outcome(turn).map_or("an unknown outcome", outcome_word);
                 let said = turn.stop_reason.as_deref().unwrap_or_default();

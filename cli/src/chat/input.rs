@@ -1,4 +1,4 @@
-//! What a person does: lines typed on stdin, and signals.
+//! What a person does: lines or keys typed on stdin, and signals.
 
 #![expect(
     clippy::disallowed_methods,
@@ -6,15 +6,20 @@
 )]
 
 use std::future::poll_fn;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, ErrorKind, Read};
 use std::task::Poll;
 
 use anyhow::Context;
+use rustix::process::Signal as Number;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// Lines that may wait for the conversation; past it they wait in stdin.
+use super::keys::{Key, Keys};
+
+/// Lines or keys that may wait for the conversation; past it they wait in stdin.
 const LINES_MAX: usize = 16;
+/// How much is read of a terminal at once.
+const READ_BYTES_MAX: usize = 4_096;
 /// Longest line that is taken.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
@@ -25,33 +30,62 @@ pub enum Typed {
     Line(String),
     /// A line longer than [`LINE_BYTES_MAX`]; it is skipped whole.
     TooLong,
+    /// A key, where keys are asked for.
+    Key(Key),
     /// Ctrl-D, or the end of a pipe. Nothing more comes.
     End,
 }
 
-/// Lines of stdin, read from the first time one is asked for.
+/// Stdin, read from the first time something of it is asked for.
 #[derive(Default)]
 pub struct Keyboard {
-    lines: Option<mpsc::Receiver<Typed>>,
+    has_keys: bool,
+    typed: Option<mpsc::Receiver<Typed>>,
 }
 
 impl Keyboard {
-    /// The next line; `End` for ever after the last. Cancel-safe.
+    /// Keys of a terminal in raw mode in place of lines, from the first on.
+    pub fn read_keys(&mut self) {
+        debug_assert!(self.typed.is_none(), "what was typed before would be lost");
+        self.has_keys = true;
+    }
+
+    /// The next line or key; `End` for ever after the last. Cancel-safe.
     pub async fn next(&mut self) -> Typed {
-        let lines = self.lines.get_or_insert_with(|| {
-            let (sender, lines) = mpsc::channel(LINES_MAX);
+        let has_keys = self.has_keys;
+        let typed = self.typed.get_or_insert_with(|| {
+            let (sender, typed) = mpsc::channel(LINES_MAX);
             // It lives until stdin ends or nobody listens; the end of the program does not wait for it.
             std::thread::spawn(move || {
-                let mut input = std::io::stdin().lock();
-                while let Some(typed) = read_line(&mut input) {
-                    if sender.blocking_send(typed).is_err() {
-                        return;
+                let tell = |typed| sender.blocking_send(typed).is_ok();
+                match has_keys {
+                    true => read_keys(&mut std::io::stdin().lock(), tell),
+                    false => {
+                        let mut input = std::io::stdin().lock();
+                        while read_line(&mut input).is_some_and(&tell) {}
                     }
                 }
             });
-            lines
+            typed
         });
-        lines.recv().await.unwrap_or(Typed::End)
+        typed.recv().await.unwrap_or(Typed::End)
+    }
+}
+
+/// Reads until the terminal is gone or nobody listens.
+fn read_keys(input: &mut impl Read, tell: impl Fn(Typed) -> bool) {
+    let mut keys = Keys::default();
+    let mut bytes = [0; READ_BYTES_MAX];
+    loop {
+        let read = match input.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(read) => &bytes[..read],
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        if !keys.feed(read).into_iter().all(|key| tell(Typed::Key(key))) {
+            return;
+        }
     }
 }
 
@@ -80,6 +114,8 @@ pub enum Asked {
     Interrupt,
     /// SIGTERM, or the terminal is gone: close.
     Leave,
+    /// The terminal has another size, or the program goes on after it was stopped.
+    Redraw,
 }
 
 /// Signals of the terminal and of whoever ends this program.
@@ -87,6 +123,8 @@ pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
+    resized: tokio::signal::unix::Signal,
+    continued: tokio::signal::unix::Signal,
 }
 
 impl Signals {
@@ -97,6 +135,8 @@ impl Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
             hang_up: on(SignalKind::hangup())?,
+            resized: on(SignalKind::window_change())?,
+            continued: on(SignalKind::from_raw(Number::CONT.as_raw()))?,
         })
     }
 
@@ -107,7 +147,14 @@ impl Signals {
             if ends.into_iter().any(|signal| signal.poll_recv(cx).is_ready()) {
                 return Poll::Ready(Asked::Leave);
             }
-            self.interrupt.poll_recv(cx).map(|_| Asked::Interrupt)
+            if self.interrupt.poll_recv(cx).is_ready() {
+                return Poll::Ready(Asked::Interrupt);
+            }
+            let changes = [&mut self.resized, &mut self.continued];
+            match changes.into_iter().any(|signal| signal.poll_recv(cx).is_ready()) {
+                true => Poll::Ready(Asked::Redraw),
+                false => Poll::Pending,
+            }
         })
         .await
     }

@@ -4,11 +4,16 @@
 //! reads the answer and nothing but the answer.
 
 mod agent;
+mod composer;
 mod conversation;
 mod ending;
 mod input;
+mod keys;
+mod live;
 mod reading;
 mod screen;
+mod terminal;
+mod wrap;
 
 use std::path::{Path, PathBuf};
 
@@ -71,6 +76,9 @@ async fn hold_one(conversation: &mut Conversation, prompt: String) -> anyhow::Re
 /// Turns until a person closes. A turn that fails is part of a conversation, not its failure.
 async fn hold_all(conversation: &mut Conversation) -> anyhow::Result<Verdict> {
     conversation.greet();
+    if conversation.go_live() {
+        return conversation.hold_at_terminal().await.map(|()| Verdict::Holds);
+    }
     while let Some(text) = conversation.next_message().await {
         let end = conversation.hold_turn(text).await?;
         conversation.tell(&end);

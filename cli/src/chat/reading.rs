@@ -52,17 +52,15 @@ pub fn turns(timeline: &Timeline) -> impl Iterator<Item = &TurnBody> {
 }
 
 /// The turn that runs.
-pub fn running_turn(timeline: &Timeline) -> Option<TurnKey> {
-    let turn = turns(timeline).find(|turn| turn.state == TurnState::Running)?;
-    Some(turn.turn.clone())
+pub fn running_turn(timeline: &Timeline) -> Option<&TurnBody> {
+    turns(timeline).find(|turn| turn.state == TurnState::Running)
 }
 
 /// How a message's turn ended, once it has.
 pub fn end_of(timeline: &Timeline, message: &MessageId) -> Option<TurnEnd> {
     let opened_by = Some(user_item(message));
     if let Some(turn) = turns(timeline).find(|turn| turn.user_item == opened_by) {
-        let over = turn.state != TurnState::Running;
-        return over.then(|| TurnEnd::Over(Box::new(turn.clone()), fact_of(timeline, &turn.turn)));
+        return end_of_turn(timeline, turn);
     }
     let submission = timeline.submission(message)?;
     match (submission.state, &submission.fact) {
@@ -72,6 +70,18 @@ pub fn end_of(timeline: &Timeline, message: &MessageId) -> Option<TurnEnd> {
         }
         _ => None,
     }
+}
+
+/// How a turn ended, once it has.
+pub fn end_of_turn(timeline: &Timeline, turn: &TurnBody) -> Option<TurnEnd> {
+    let over = turn.state != TurnState::Running;
+    over.then(|| TurnEnd::Over(Box::new(turn.clone()), fact_of(timeline, &turn.turn)))
+}
+
+/// Whether the message has opened its turn.
+pub fn has_turn(timeline: &Timeline, message: &MessageId) -> bool {
+    let opened_by = Some(user_item(message));
+    turns(timeline).any(|turn| turn.user_item == opened_by)
 }
 
 /// The failure that was noted in a turn.

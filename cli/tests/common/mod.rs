@@ -41,6 +41,11 @@ impl Place {
         self.folder.path().join("work")
     }
 
+    /// A name in this place, for a file or folder that is not there yet.
+    pub fn file_name(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
     /// A file with this text.
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
@@ -89,7 +94,7 @@ impl Place {
     }
 
     /// The processes whose environment or command line names this place.
-    fn processes(&self) -> Vec<String> {
+    pub fn processes(&self) -> Vec<String> {
         let folder = self.folder.path().display().to_string();
         let names = |path: &Path| {
             let text = |name| std::fs::read(path.join(name)).unwrap_or_default();
@@ -141,8 +146,12 @@ impl Ran {
 }
 
 pub fn interrupt(child: &Child) {
-    let pid = child.id().to_string();
-    let killed = Command::new("/bin/kill").args(["-INT", &pid]).status().expect("it runs");
+    signal(child, "INT");
+}
+
+pub fn signal(child: &Child, name: &str) {
+    let (name, pid) = (format!("-{name}"), child.id().to_string());
+    let killed = Command::new("/bin/kill").args([name, pid]).status().expect("it runs");
     assert!(killed.success());
 }
 
