@@ -188,6 +188,8 @@ refusals! {
     MessageTooLarge = "message_too_large": "the message is larger than an agent can be sent; shorten it";
     /// Rule 5.2.4.
     MessageIdReused = "message_id_reused": "this message id was used for another message; send it under a new id";
+    /// A message id that is empty or too long: lists are bounded by it.
+    MessageIdInvalid = "message_id_invalid": "a message id has from 1 to 256 bytes; send it under another id";
     /// Decision D8.
     NotSaved = "not_saved": "the store refuses to save; free some space and retry";
     /// An operation id that is not one.

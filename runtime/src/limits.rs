@@ -14,6 +14,8 @@ pub const EARLY_FRAMES_MAX: usize = 2_048;
 pub const AGENT_REQUESTS_MAX: usize = 128;
 /// Messages of one session that may wait for their handover.
 pub const QUEUED_SENDS_MAX: usize = 128;
+/// Longest id that a client may give a message.
+pub const MESSAGE_ID_BYTES_MAX: usize = 256;
 /// Messages that a summary lists as held by a Stop: the whole queue, and the one whose frame the Stop held back
 /// (decisions D24, D27). So what is not listed is not held, and no client has to guess behind the end of a list.
 pub const HELD_LISTED_MAX: usize = QUEUED_SENDS_MAX + 1;

@@ -14,7 +14,7 @@ use crate::journal::{
     DispatchRow, DispatchState, ItemBody, RowKind, SendMode, StreamedText, SubmissionState,
     user_item,
 };
-use crate::limits::QUEUED_SENDS_MAX;
+use crate::limits::{MESSAGE_ID_BYTES_MAX, QUEUED_SENDS_MAX};
 use crate::planted::PlantedBug;
 use crate::platform::Moment;
 use crate::wire::write_queue::{Admission, RESERVED_BYTES, WRITE_QUEUE_BYTES_MAX};
@@ -85,6 +85,9 @@ impl Session {
         if self.appends.is_refusing() {
             // A send may not run without its row (rule 5.10.5).
             return Some(RefusalCode::NotSaved);
+        }
+        if !(1..=MESSAGE_ID_BYTES_MAX).contains(&send.message_id.as_str().len()) {
+            return Some(RefusalCode::MessageIdInvalid);
         }
         if send.text.trim().is_empty() {
             return Some(RefusalCode::EmptyMessage);

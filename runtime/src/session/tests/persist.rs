@@ -6,6 +6,7 @@ use super::rig::Rig;
 use crate::coverage::CoverageMark;
 use crate::failure::RefusalCode;
 use crate::journal::TurnState;
+use crate::limits::MESSAGE_ID_BYTES_MAX;
 use crate::platform::Exit;
 use crate::session::Answer;
 use crate::status::StorageState;
@@ -19,6 +20,20 @@ fn a_send_is_answered_only_once_it_is_durable() {
     assert!(!rig.answers.contains_key(&call));
     rig.commit_one();
     assert!(rig.answers.contains_key(&call));
+}
+
+#[test]
+fn a_message_id_is_bounded() {
+    let longest = "m".repeat(MESSAGE_ID_BYTES_MAX);
+    for (id, refused) in [("", true), (longest.as_str(), false), (&format!("{longest}m"), true)] {
+        let mut rig = Rig::new();
+        let call = rig.send(id, "hello");
+        let code = match rig.answers.get(&call) {
+            Some(Answer::Sent(answer)) => answer.as_ref().err().map(|refusal| refusal.code),
+            other => panic!("it is answered: {other:?}"),
+        };
+        assert_eq!(code, refused.then_some(RefusalCode::MessageIdInvalid), "{} bytes", id.len());
+    }
 }
 
 #[test]
