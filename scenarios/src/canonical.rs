@@ -170,7 +170,7 @@ fn row_words(row: &Row) -> String {
     }
 }
 
-fn mark_words(mark: &moored::journal::Mark) -> String {
+pub(crate) fn mark_words(mark: &moored::journal::Mark) -> String {
     match mark {
         moored::journal::Mark::Stop(stop) => {
             let turn = stop.turn.as_ref().map(|t| format!(" {t}")).unwrap_or_default();

@@ -24,6 +24,16 @@ pub(crate) fn check(document: &Document) -> Result<(), Fault> {
         );
     }
     definition(document, Vec::new()).map_err(|words| ("definition".to_owned(), words))?;
+    let unnumbered = |test: &String| {
+        let number = test.strip_prefix("FR-").or_else(|| test.strip_prefix('T'));
+        number.is_none_or(|n| n.len() != 2 || n.bytes().any(|b| !b.is_ascii_digit()))
+    };
+    if let Some(index) = document.tests.iter().position(unnumbered) {
+        return fault(
+            &format!("tests[{index}]"),
+            "a test is named by its number, T27, and a report by its own, FR-05",
+        );
+    }
     let unnamed = |a: &Action| matches!(&a.act, Act::Send { id, .. } if id.is_empty());
     if let Some(index) = document.actions.iter().position(unnamed) {
         return fault(&format!("actions[{index}].id"), "a message has an id");

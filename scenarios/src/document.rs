@@ -24,7 +24,7 @@ pub struct Document {
     /// What it shows, in a line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// The tests of the rulebook it plays.
+    /// The tests of the rulebook it plays, `T27`, and the reports it is the answer to, `FR-05`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<String>,
     /// Whose windows end the child.
@@ -39,6 +39,9 @@ pub struct Document {
     /// The windows of `win32` may be played with the real processes of this system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub win32_natively: bool,
+    /// What outlives the agent is left running, and reported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_background: bool,
     /// The agent.
     pub agent: AgentSource,
     /// Fields of the agent's definition that differ from the generic one.
@@ -131,6 +134,8 @@ pub enum Moment {
     Rest,
     /// A person is asked something.
     PermissionPending,
+    /// The newest Stop note says that the Stop was not confirmed.
+    StopUnconfirmed,
     /// The newest message was accepted by the agent.
     MessageAccepted,
     /// A tool call runs.
@@ -160,6 +165,10 @@ pub enum Act {
         /// The turn it names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turn: Option<String>,
+        /// A name for the press. A later one of the same name is the same operation, asked again by a client that never
+        /// saw the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
     },
     /// Answers the oldest pending permission.
     Answer {
@@ -171,8 +180,33 @@ pub enum Act {
     Close,
     /// Shuts the host down and opens it again on the same store.
     Reopen,
+    /// Something goes wrong, or is right again.
+    Fault {
+        /// What.
+        fault: Fault,
+    },
     /// Does nothing.
     Wait,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Somebody stops the agent (SIGSTOP).
+    AgentFrozen,
+    /// Somebody kills the agent.
+    AgentKilled,
+    /// No signal of the host's reaches the agent: each is answered as refused.
+    SignalsRefused,
+    /// Signals reach the agent again.
+    SignalsTaken,
+    /// The store takes writes again.
+    StoreHeals,
+    /// The store refuses writes: no space is left.
+    StoreRefuses,
+    /// Somebody stops the agent's supervisor (SIGSTOP).
+    SupervisorFrozen,
 }
 
 impl Act {
@@ -189,6 +223,12 @@ impl Act {
         #[serde(deny_unknown_fields)]
         struct Stopped {
             turn: Option<String>,
+            op: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Struck {
+            fault: Fault,
         }
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -203,7 +243,11 @@ impl Act {
                 let Sent { id, text, mode } = path::nested(fields)?;
                 Self::Send { id, text, mode }
             }
-            "stop" => Self::Stop { turn: path::nested::<Stopped>(fields)?.turn },
+            "stop" => {
+                let Stopped { turn, op } = path::nested(fields)?;
+                Self::Stop { turn, op }
+            }
+            "fault" => Self::Fault { fault: path::nested::<Struck>(fields)?.fault },
             "answer" => Self::Answer { option: path::nested::<Answered>(fields)?.option },
             "close" => path::nested::<Bare>(fields).map(|_| Self::Close)?,
             "reopen" => path::nested::<Bare>(fields).map(|_| Self::Reopen)?,
@@ -214,7 +258,7 @@ impl Act {
 }
 
 /// The names of the actions.
-const ACTS: &str = "`send`, `stop`, `answer`, `close`, `reopen`, `wait`";
+const ACTS: &str = "`send`, `stop`, `answer`, `close`, `reopen`, `fault`, `wait`";
 
 /// What must come of a scenario. What is absent is not looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -229,6 +273,22 @@ pub struct Expectations {
     /// The session's statuses, in this order; others may stand between.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<Status>,
+    /// Every status that a client was shown, in this order and nothing else; `working+stopping` is one that reads
+    /// Stopping.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<String>>,
+    /// Every wording of Stop notes that a client was shown, in this order and nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Vec<String>>,
+    /// Every Stop event of the journal, in this order and nothing else: its reason, and the turn it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_events: Option<Vec<String>>,
+    /// Every reading of the context ring in the journal, in this order and nothing else: `USED of SIZE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<Vec<String>>,
+    /// Tokens that each turn is known to have used, in the order of the turns; `null` where that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Vec<Option<u64>>>,
     /// Where the child stood, in this order; others may stand between.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<ChildPhase>,
@@ -254,9 +314,15 @@ pub struct Expectations {
     /// Refusals of actions, by their published names, in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Vec<String>>,
-    /// How many processes outlived an agent and were ended.
+    /// How many processes outlived an agent, and were ended or left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub survivors: Option<usize>,
+    /// How many ends of a host could not prove the agent's; absent: none may be so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unproven: Option<usize>,
+    /// How many processes of the agent live on when the run is over; absent: none may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<usize>,
 }
 
 /// Why a document cannot be played: which field, which line.

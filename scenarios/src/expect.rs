@@ -1,8 +1,9 @@
 //! What a document expects, held against what a run left.
 
-use moored::journal::{ChildRow, Row, RowKind};
+use moored::journal::{ChildRow, Fold, ItemBody, Mark, Row, RowKind, Touched};
 use moored::session::ladder::EndedHow;
 
+use crate::canonical::mark_words;
 use crate::document::Expectations;
 use crate::stage::Played;
 
@@ -48,8 +49,51 @@ pub(crate) fn unmet(expect: &Expectations, played: &Played) -> Vec<String> {
     compare("the host wrote", expect.wire.as_ref(), &played.wire, &mut unmet);
     compare("the refusals were", expect.refused.as_ref(), &played.refused, &mut unmet);
     compare("the children ended", expect.ends.as_ref(), &ends(&played.rows), &mut unmet);
+    compare("a client was shown", expect.edges.as_ref(), &played.edges, &mut unmet);
+    compare("the notes read", expect.notes.as_ref(), &played.notes, &mut unmet);
+    let (stops, context) = marks(&played.rows);
+    compare("the Stop events are", expect.stop_events.as_ref(), &stops, &mut unmet);
+    compare("the context read", expect.context.as_ref(), &context, &mut unmet);
+    compare("the turns used", expect.usage.as_ref(), &usage(&played.rows), &mut unmet);
+    compare("unproven ends:", expect.unproven.as_ref(), &played.unproven, &mut unmet);
     compare("the survivors were", expect.survivors.as_ref(), &survivors(&played.rows), &mut unmet);
     unmet
+}
+
+/// Processes of the agent that are left, against what is allowed.
+pub(crate) fn left(expect: &Expectations, names: &[String]) -> Option<String> {
+    let allowed = expect.left.unwrap_or(0);
+    (names.len() != allowed).then(|| {
+        format!("processes of the agent are left: {} ({allowed} may be)", names.join(", "))
+    })
+}
+
+/// The Stop events and the readings of the context ring.
+fn marks(rows: &[Row]) -> (Vec<String>, Vec<String>) {
+    let (mut stops, mut context) = (Vec::new(), Vec::new());
+    for row in rows {
+        match &row.kind {
+            RowKind::Mark { mark: mark @ Mark::Stop(_) } => stops.push(mark_words(mark)),
+            RowKind::Mark { mark: Mark::Context { used, size } } => {
+                context.push(format!("{used} of {size}"));
+            }
+            _ => {}
+        }
+    }
+    (stops, context)
+}
+
+fn usage(rows: &[Row]) -> Vec<Option<u64>> {
+    let mut fold = Fold::new();
+    rows.iter().for_each(|row| fold.apply(row, &mut Touched::default()));
+    let used = |item: &moored::journal::Item| match &item.body {
+        ItemBody::Turn(turn) => Some(turn.usage.as_ref().map(|usage| usage.total)),
+        _ => None,
+    };
+    let mut turns: Vec<_> =
+        fold.timeline().filter_map(|(_, item)| Some((item.position, used(item)?))).collect();
+    turns.sort_by_key(|(position, _)| *position);
+    turns.into_iter().map(|(_, used)| used).collect()
 }
 
 /// The entries of a session file of a scripted agent, a word or two each.

@@ -16,6 +16,7 @@ pub mod canonical;
 mod check;
 pub mod document;
 mod expect;
+mod faults;
 #[cfg(feature = "native")]
 mod native;
 mod playable;
@@ -24,6 +25,7 @@ mod smaller;
 mod stage;
 pub mod sweep;
 mod tap;
+mod view;
 
 pub use builtin::builtin;
 pub use document::{Document, DocumentError};

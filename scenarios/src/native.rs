@@ -12,7 +12,11 @@ use moored::session::ladder::Profile;
 use moored::store::SharedStore;
 use moored::store::sqlite::SqliteStore;
 
+mod processes;
+
 use crate::document::{AgentSource, Document};
+use crate::expect;
+use crate::faults::{Faults, RefusingStore};
 use crate::stage::{PlayError, Played, SavedFiles, Stage, play};
 
 /// How a document is played natively.
@@ -65,17 +69,28 @@ pub fn play_native(document: &Document, run: &NativeRun) -> Result<Played, PlayE
     runtime.block_on(async {
         let native = Native::new(run.supervisor.clone())
             .map_err(|error| PlayError::Setup(error.to_string()))?;
+        let faults = Arc::new(Faults::default());
         let store: SharedStore = Arc::new(SqliteStore::open(&folders.store)?);
-        play(Stage {
+        let store: SharedStore =
+            Arc::new(RefusingStore { inner: store, faults: Arc::clone(&faults) });
+        let home = folders.home.to_string_lossy().into_owned();
+        let mut played = play(Stage {
             document: document.clone(),
             platform: Arc::new(native),
             store,
             command,
             workspace: folders.workspace.to_string_lossy().into_owned(),
-            home: folders.home.to_string_lossy().into_owned(),
+            home: home.clone(),
             saved: saved_in(folders.home.join("sessions")),
+            faults,
+            strike: Box::new(processes::strike),
+            tell: Box::new(|_| {}),
         })
-        .await
+        .await?;
+        let told = played.unproven > 0;
+        let left = processes::end_left(&home, &played.rows, document.expect.left.unwrap_or(0));
+        played.failures.extend(expect::left(&document.expect, &left.await).filter(|_| !told));
+        Ok(played)
     })
 }
 

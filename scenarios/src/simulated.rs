@@ -1,24 +1,29 @@
 //! Playing a document in the simulated world.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use moored::coverage::CoverageMarks;
 use moored::session::ladder::Profile;
 use moored::store::memory::{CommitVerdict, MemoryDisk, MemoryStore, StoreFaults};
-use moored::store::{SharedStore, Unit};
+use moored::store::{RetryReason, SharedStore, Unit};
 use moored_fake_agents::Script;
 use moored_sim::draws::{Source, Tape};
 use moored_sim::kernel::{Ended, KernelKind, RunOptions, SharedKernel};
 use moored_sim::oracles::{self, OWN_FAULTS, Violation};
 use moored_sim::play::{Run, SeenPlatform, SeenStore, seen};
+use moored_sim::scenario::NamedTurn;
 use moored_sim::trace::Keep;
 use moored_sim::witness::{Seen, SharedWitness};
+use moored_sim::world::Sig;
 use moored_sim::{SimPlatform, World, WorldOptions};
 
-use crate::document::{AgentSource, Document};
+use crate::document::{Act, AgentSource, Document, Fault};
+use crate::expect;
+use crate::faults::Faults;
 use moored_sim::agent::{PROGRAM, programs};
 
-use crate::stage::{PlayError, Played, SESSION, SavedFiles, Stage, play};
+use crate::stage::{PlayError, Played, SESSION, SavedFiles, Stage, Strike, Tell, play};
 
 /// The oracle of what a document says must come of it.
 pub const EXPECTATIONS: &str = "expectations";
@@ -116,8 +121,13 @@ async fn on_stage(
     let world = World::new(kernel, options, scripted(&document, script));
     world.attach(Arc::clone(&witness));
     let host = SimPlatform::start(&world, "host");
-    let faults = SlowDisk { kernel: Arc::clone(world.kernel()), witness: Arc::clone(&witness) };
-    let (store, writer) = MemoryStore::open(&MemoryDisk::default(), "1", Arc::new(faults))?;
+    let faults = Arc::new(Faults::default());
+    let disk = SlowDisk {
+        kernel: Arc::clone(world.kernel()),
+        witness: Arc::clone(&witness),
+        faults: Arc::clone(&faults),
+    };
+    let (store, writer) = MemoryStore::open(&MemoryDisk::default(), "1", Arc::new(disk))?;
     moored::platform::Platform::spawn_task(&host, "store", writer);
     let store = SeenStore::of_one(store, Arc::clone(world.kernel()), Arc::clone(&witness));
     let store: SharedStore = Arc::new(store);
@@ -128,24 +138,26 @@ async fn on_stage(
     };
     let stage = Stage {
         document,
-        platform: Arc::new(SeenPlatform::of_one(host, witness, SESSION.into())),
+        platform: Arc::new(SeenPlatform::of_one(host, Arc::clone(&witness), SESSION.into())),
         store,
         command,
         workspace: "/work".to_owned(),
         home: HOME.to_owned(),
         saved: saved_in(&world),
+        faults,
+        strike: striking(&world),
+        tell: telling(witness),
     };
+    let expect = stage.document.expect.clone();
     let mut played = play(stage).await?;
     // A released supervisor needs a moment to be gone.
     world.kernel().sleep_us(SUPERVISOR_LEAVES_US).await;
     // The oracle over the whole world: whatever was proven gone is gone.
     let left: Vec<_> =
         world.processes().into_iter().filter(|p| p.token.is_some() && p.is_alive()).collect();
-    let told = played.failures.iter().any(|f| f.contains("proven"));
-    if !left.is_empty() && !told {
-        let names: Vec<_> = left.iter().map(|p| p.name.as_str()).collect();
-        played.failures.push(format!("processes of the agent are left: {}", names.join(", ")));
-    }
+    let told = played.unproven > 0;
+    let names: Vec<_> = left.into_iter().map(|process| process.name).collect();
+    played.failures.extend(expect::left(&expect, &names).filter(|_| !told));
     Ok(played)
 }
 
@@ -161,6 +173,40 @@ fn saved_in(world: &Arc<World>) -> SavedFiles {
     })
 }
 
+/// Somebody outside strikes a child's processes.
+fn striking(world: &Arc<World>) -> Strike {
+    let world = Arc::clone(world);
+    Box::new(move |child, fault| {
+        let (target, sig) = match fault {
+            Fault::AgentFrozen => (Some(&child.root), Sig::Stop),
+            Fault::AgentKilled => (Some(&child.root), Sig::Kill),
+            Fault::SupervisorFrozen => (child.supervisor.as_ref(), Sig::Stop),
+            _ => (None, Sig::Stop),
+        };
+        let target = target.ok_or("there is nobody to strike")?;
+        world.strike(target, sig);
+        Ok(())
+    })
+}
+
+/// The witness hears of presses and closes: rules of Stop count them.
+fn telling(witness: SharedWitness) -> Tell {
+    let session = moored::ids::SessionId::from(SESSION);
+    let calls = AtomicUsize::new(0);
+    Box::new(move |act| {
+        let act = match act {
+            Act::Stop { .. } => {
+                moored_sim::scenario::Act::Stop { session: 0, turn: NamedTurn::None }
+            }
+            Act::Close => moored_sim::scenario::Act::Close { session: 0 },
+            _ => return,
+        };
+        let call = calls.fetch_add(1, Ordering::SeqCst);
+        let (act, session) = (&act, &session);
+        witness.see(&Seen::Called { call, host: 0, act, session, again: false, expects: None });
+    })
+}
+
 fn scripted(document: &Document, script: Script) -> moored_sim::Programs {
     match &document.agent {
         AgentSource::Missing(_) => moored_sim::Programs::default(),
@@ -168,18 +214,22 @@ fn scripted(document: &Document, script: Script) -> moored_sim::Programs {
     }
 }
 
-/// A disk that works, and takes its time.
+/// A disk that takes its time, and works but for what the document says.
 struct SlowDisk {
     kernel: SharedKernel,
     witness: SharedWitness,
+    faults: Arc<Faults>,
 }
 
 impl StoreFaults for SlowDisk {
     fn before_commit(&self, _units: &[&Unit]) -> moored::platform::BoxFuture<CommitVerdict> {
-        let kernel = Arc::clone(&self.kernel);
+        let (kernel, faults) = (Arc::clone(&self.kernel), Arc::clone(&self.faults));
         Box::pin(async move {
             let us = 1_000 + kernel.choose("store.commit_us", COMMIT_US_MAX);
             kernel.sleep_us(us).await;
+            if faults.store_refuses() {
+                return CommitVerdict::Refuse(RetryReason::Full);
+            }
             CommitVerdict::Commit
         })
     }
@@ -199,6 +249,9 @@ impl Played {
             saved: Vec::new(),
             statuses: Vec::new(),
             phases: Vec::new(),
+            edges: Vec::new(),
+            notes: Vec::new(),
+            unproven: 0,
             stops: Vec::new(),
             refused: Vec::new(),
             feed: Vec::new(),

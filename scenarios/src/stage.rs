@@ -1,24 +1,24 @@
 //! The stage: plays a document through the library's `Host`, on whatever platform and store it is given.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use moored::coverage::CoverageMarks;
 use moored::driver::{Host, HostConfig, OpenError, WatchFrame};
-use moored::host::{NewSession, PermissionAnswer, Send, Stop};
-use moored::ids::{CallerId, MessageId, SessionId, TurnKey};
-use moored::journal::{
-    Batch, ItemBody, Resolution, Role, Row, Snapshot, SubmissionState, Timeline, ToolStatus,
-    TurnState,
-};
-use moored::platform::{SharedPlatform, Task, Watched, sleep_ms, spawn, timeout};
+use moored::host::{NewSession, Send, Stop};
+use moored::ids::{CallerId, MessageId, OperationId, SessionId, TurnKey};
+use moored::journal::{Batch, ChildRow, Row, RowKind, Snapshot};
+use moored::platform::{ChildIdentity, SharedPlatform, Task, Watched, sleep_ms, spawn, timeout};
 use moored::session::Policy;
-use moored::status::{ChildPhase, Status, StatusFrame, Summary};
+use moored::status::{ChildPhase, Status, StatusFrame};
 use moored::store::{SharedStore, StoreError};
 
 use crate::canonical::canonical;
-use crate::document::{Act, Action, Document, Moment, Trigger};
+use crate::document::{Act, Action, Document, Fault, Trigger};
 use crate::expect;
+use crate::faults::Faults;
 use crate::tap::{TappedPlatform, Wire};
+use crate::view::{View, agent_text, all_text, has_happened, is_at_rest, oldest_permission};
 
 /// The one session of a scenario.
 pub(crate) const SESSION: &str = "s1";
@@ -43,10 +43,16 @@ pub struct Played {
     pub statuses: Vec<Status>,
     /// Where the child stood, in order.
     pub phases: Vec<ChildPhase>,
+    /// The statuses with what reads Stopping told apart, in order.
+    pub edges: Vec<String>,
+    /// The wordings of Stop notes, in order.
+    pub notes: Vec<String>,
     /// Published names of what was refused, in order.
     pub refused: Vec<String>,
     /// Whether each Stop stopped something, in the order of the answers.
     pub stops: Vec<bool>,
+    /// How many ends of a host could not prove the agent's.
+    pub unproven: usize,
     /// What a client was fed, in the order it came.
     pub feed: Vec<Fed>,
     /// How many children were asked for.
@@ -108,6 +114,13 @@ fn saved(files: &(dyn Fn() -> Vec<String> + std::marker::Send + Sync)) -> Vec<St
     files().iter().flat_map(|file| expect::entries(file)).collect()
 }
 
+/// Does to the processes of a child what is not the host's doing; tells why it cannot be done.
+pub(crate) type Strike =
+    Box<dyn Fn(&ChildIdentity, Fault) -> Result<(), String> + std::marker::Send + Sync>;
+
+/// Hears what a person does.
+pub(crate) type Tell = Box<dyn Fn(&Act) + std::marker::Send + Sync>;
+
 /// Where a document is played.
 pub(crate) struct Stage {
     pub(crate) document: Document,
@@ -120,15 +133,12 @@ pub(crate) struct Stage {
     pub(crate) home: String,
     /// The agent's session files as they are now, in the order of their names.
     pub(crate) saved: SavedFiles,
-}
-
-/// What a client of the session sees.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct View {
-    timeline: Timeline,
-    summary: Option<Summary>,
-    statuses: Vec<Status>,
-    phases: Vec<ChildPhase>,
+    /// What is wrong with the machine.
+    pub(crate) faults: Arc<Faults>,
+    /// Somebody does this to a child's processes.
+    pub(crate) strike: Strike,
+    /// Told of each press and close as it is made.
+    pub(crate) tell: Tell,
 }
 
 /// What a call is answered with.
@@ -160,19 +170,24 @@ struct Play {
     stops: Vec<bool>,
     failures: Vec<String>,
     answers: Vec<Answer>,
+    /// Ends of a host that could not prove the agent's.
+    unproven: usize,
+    /// The operations of presses that have a name.
+    operations: BTreeMap<String, OperationId>,
 }
 
 /// Plays the document to its end.
 pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
     let counts = |a: &Action| matches!(a.when, Some(Trigger::Updates(_)));
     let wire = Arc::new(Wire::new(stage.document.actions.iter().any(counts)));
+    let refuses = |a: &Action| a.act == Act::Fault { fault: Fault::SignalsRefused };
+    let meddled = stage.document.actions.iter().any(refuses).then(|| Arc::clone(&stage.faults));
+    let platform = Arc::clone(&stage.platform);
     let tapped: SharedPlatform =
-        Arc::new(TappedPlatform::new(Arc::clone(&stage.platform), Arc::clone(&wire)));
-    let config = HostConfig {
-        policy: Policy::stock(stage.document.profile),
-        check_invariants: true,
-        ..HostConfig::default()
-    };
+        Arc::new(TappedPlatform::new(platform, Arc::clone(&wire), meddled));
+    let mut policy = Policy::stock(stage.document.profile);
+    policy.ladder.keep_background = stage.document.keep_background;
+    let config = HostConfig { policy, check_invariants: true, ..HostConfig::default() };
     let began = stage.platform.now();
     let play = Play {
         stage,
@@ -184,6 +199,8 @@ pub(crate) async fn play(stage: Stage) -> Result<Played, PlayError> {
         stops: Vec::new(),
         failures: Vec::new(),
         answers: Vec::new(),
+        unproven: 0,
+        operations: BTreeMap::new(),
     };
     play.run(began).await
 }
@@ -203,7 +220,10 @@ impl Play {
                 open.watch(self.stage.platform.as_ref());
                 continue;
             }
-            self.act(&open, &action).await;
+            match action.act {
+                Act::Fault { fault } => self.strike(fault).await?,
+                _ => self.act(&open, &action).await,
+            }
         }
         for answer in std::mem::take(&mut self.answers) {
             self.take_answer(&open, answer).await;
@@ -226,6 +246,9 @@ impl Play {
             saved: saved(self.stage.saved.as_ref()),
             statuses: view.statuses,
             phases: view.phases,
+            edges: view.edges,
+            notes: view.notes,
+            unproven: self.unproven,
             refused: self.refused,
             stops: self.stops,
             feed: fed(&self.feed).clone(),
@@ -273,7 +296,10 @@ impl Play {
     /// Ends the host as an embedder does. An end that is not proven is a failure of the run.
     async fn shut(&mut self, open: &Open) {
         if let Err(unproven) = open.host.shutdown().await {
-            self.failures.push(unproven.to_string());
+            self.unproven += 1;
+            if self.stage.document.expect.unproven.is_none() {
+                self.failures.push(unproven.to_string());
+            }
         }
         open.feeds.iter().for_each(|feed| feed.abort_handle().abort());
     }
@@ -331,7 +357,8 @@ impl Play {
     async fn act(&mut self, open: &Open, action: &Action) {
         let host = &open.host;
         let session = SessionId::from(SESSION);
-        let context = host.call_context(caller());
+        let mut context = host.call_context(caller());
+        (self.stage.tell)(&action.act);
         // Calls are posted when they are made, also those nobody waits for.
         let platform = self.stage.platform.as_ref();
         let answer = match &action.act {
@@ -347,7 +374,11 @@ impl Play {
                     sent.await.map(|_| Answered::Sent(message)).map_err(name)
                 })
             }
-            Act::Stop { turn } => {
+            Act::Stop { turn, op } => {
+                if let Some(name) = op {
+                    let first = self.operations.entry(name.clone()).or_insert(context.op);
+                    context.op = first.clone();
+                }
                 let stopped =
                     host.stop(&session, Stop { turn: turn.as_deref().map(TurnKey::from) }, context);
                 spawn(platform, "stop", async move {
@@ -371,13 +402,33 @@ impl Play {
                     closed.await.map(|_| Answered::Done).map_err(name)
                 })
             }
-            Act::Reopen | Act::Wait => return,
+            Act::Fault { .. } | Act::Reopen | Act::Wait => return,
         };
         if action.unanswered {
             self.answers.push(answer);
         } else {
             self.take_answer(open, answer).await;
         }
+    }
+
+    /// Something goes wrong, or is right again.
+    async fn strike(&mut self, fault: Fault) -> Result<(), PlayError> {
+        if self.stage.faults.set(fault) {
+            return Ok(());
+        }
+        let stored = self.stage.store.rows(SessionId::from(SESSION)).await?;
+        let newest = stored.rows.iter().rev().find_map(|row| match &row.kind {
+            RowKind::Child(ChildRow::Started { identity, .. }) => Some(identity),
+            _ => None,
+        });
+        let struck = match newest {
+            Some(identity) => (self.stage.strike)(identity, fault),
+            None => Err("there is no child yet".to_owned()),
+        };
+        if let Err(words) = struck {
+            self.failures.push(format!("{fault:?} cannot be done: {words}"));
+        }
+        Ok(())
     }
 
     async fn take_answer(&mut self, open: &Open, answer: Answer) {
@@ -426,34 +477,22 @@ impl Open {
                 match frame {
                     WatchFrame::Snapshot(snapshot) => {
                         fed(&kept).push(Fed::Snapshot(Box::new(snapshot.clone())));
-                        seen.update(|v| v.timeline.apply_snapshot(snapshot))
+                        seen.update(|v| {
+                            v.timeline.apply_snapshot(snapshot);
+                            v.take_notes();
+                        });
                     }
                     WatchFrame::Batch(batch) => {
                         fed(&kept).push(Fed::Batch(Box::new(batch.clone())));
-                        seen.update(|v| v.timeline.apply_batch(batch))
+                        seen.update(|v| {
+                            v.timeline.apply_batch(batch);
+                            v.take_notes();
+                        });
                     }
                     _ => return,
                 }
             }
         });
-    }
-}
-
-impl View {
-    fn take_summary(&mut self, summary: Option<Summary>) {
-        let status = summary.as_ref().and_then(|s| s.status);
-        if let Some(status) = status.filter(|s| self.statuses.last() != Some(s)) {
-            self.statuses.push(status);
-        }
-        let phase = summary.as_ref().and_then(|s| s.host_execution_phase);
-        if let Some(phase) = phase.filter(|p| self.phase() != Some(*p)) {
-            self.phases.push(phase);
-        }
-        self.summary = summary;
-    }
-
-    fn phase(&self) -> Option<ChildPhase> {
-        self.summary.as_ref().and_then(|s| s.host_execution_phase)
     }
 }
 
@@ -467,75 +506,4 @@ fn caller() -> CallerId {
 
 fn name(refused: moored::failure::RefusedOperation) -> String {
     refused.code.name().to_owned()
-}
-
-fn has_happened(view: &View, event: Moment) -> bool {
-    let timeline = &view.timeline;
-    let turn = || {
-        timeline.items().into_iter().rev().find_map(|i| match &i.body {
-            ItemBody::Turn(turn) => Some(turn.state),
-            _ => None,
-        })
-    };
-    match event {
-        Moment::ChildStarting => view.phase() == Some(ChildPhase::Starting),
-        Moment::ChildReady => view.phase() == Some(ChildPhase::Ready),
-        Moment::ChildGone => view.summary.is_some() && view.phase().is_none(),
-        Moment::Rest => is_at_rest(view),
-        Moment::PermissionPending => oldest_permission(timeline, None).is_some(),
-        Moment::MessageAccepted => {
-            timeline.submissions().last().is_some_and(|s| s.state == SubmissionState::Accepted)
-        }
-        Moment::ToolRunning => timeline
-            .items()
-            .iter()
-            .any(|i| matches!(&i.body, ItemBody::Tool(t) if t.status == ToolStatus::Running)),
-        Moment::TurnRunning => turn() == Some(TurnState::Running),
-        Moment::TurnEnded => turn().is_some_and(|t| t != TurnState::Running),
-    }
-}
-
-/// Nothing runs, nothing waits, nobody is asked.
-fn is_at_rest(view: &View) -> bool {
-    let busy = view
-        .timeline
-        .submissions()
-        .iter()
-        .any(|s| matches!(s.state, SubmissionState::Queued | SubmissionState::HandedOver));
-    let status = view.summary.as_ref().and_then(|s| s.status);
-    !busy && !matches!(status, Some(Status::Working | Status::Attention)) && !runs(&view.timeline)
-}
-
-fn runs(timeline: &Timeline) -> bool {
-    timeline
-        .items()
-        .iter()
-        .any(|i| matches!(&i.body, ItemBody::Turn(t) if t.state == TurnState::Running))
-}
-
-fn agent_text(timeline: &Timeline) -> String {
-    let text = |i: &&moored::journal::ItemView| match &i.body {
-        ItemBody::Message(m) if m.role == Role::Agent => Some(m.text.clone()),
-        _ => None,
-    };
-    timeline.items().iter().filter_map(text).collect()
-}
-
-fn all_text(timeline: &Timeline) -> usize {
-    let bytes = |i: &&moored::journal::ItemView| match &i.body {
-        ItemBody::Message(m) => m.text.len(),
-        _ => 0,
-    };
-    timeline.items().iter().map(bytes).sum()
-}
-
-fn oldest_permission(timeline: &Timeline, option: Option<String>) -> Option<PermissionAnswer> {
-    timeline.items().into_iter().find_map(|i| match &i.body {
-        ItemBody::Approval(a) if a.resolution == Resolution::Pending => Some(PermissionAnswer {
-            item: i.item.clone(),
-            expected_revision: i.revision,
-            option: option.clone(),
-        }),
-        _ => None,
-    })
 }

@@ -8,12 +8,17 @@ use std::task::{Context, Poll};
 
 use moored::coverage::{CoverageMark, CoverageMarks};
 use moored::platform::{
-    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, Platform, SharedPlatform, SpawnError,
-    SpawnedChild,
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, ORDERS_MAX, Order, Platform, Report,
+    SharedPlatform, SpawnError, SpawnedChild,
 };
 use moored::session::SessionPhase;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
+
+use crate::faults::Faults;
+
+/// Reports that wait between a supervisor and its host while somebody meddles.
+const REPORTS_MAX: usize = 64;
 
 /// What went over the wire.
 #[derive(Default)]
@@ -106,12 +111,50 @@ impl Wire {
 pub(crate) struct TappedPlatform {
     inner: SharedPlatform,
     wire: Arc<Wire>,
+    /// Whose faults stand between the host and its supervisors, if anything does.
+    meddled: Option<Arc<Faults>>,
 }
 
 impl TappedPlatform {
-    pub(crate) fn new(inner: SharedPlatform, wire: Arc<Wire>) -> Self {
-        Self { inner, wire }
+    pub(crate) fn new(
+        inner: SharedPlatform,
+        wire: Arc<Wire>,
+        meddled: Option<Arc<Faults>>,
+    ) -> Self {
+        Self { inner, wire, meddled }
     }
+}
+
+/// Orders to signal are answered as refused while the faults say so; everything else passes.
+fn meddle(platform: &dyn Platform, faults: Arc<Faults>, child: &mut SpawnedChild) {
+    let (orders, mut from_host) = mpsc::channel(ORDERS_MAX);
+    let (to_host, reports) = mpsc::channel(REPORTS_MAX);
+    let to_supervisor = std::mem::replace(&mut child.orders, orders);
+    let mut from_supervisor = std::mem::replace(&mut child.reports, reports);
+    let refusals = to_host.clone();
+    let down = async move {
+        while let Some(order) = from_host.recv().await {
+            let sent = match order {
+                Order::Signal { signal } if faults.signals_refused() => {
+                    let refused = Report::Signalled { signal, delivered: false };
+                    refusals.send(refused).await.is_ok()
+                }
+                order => to_supervisor.send(order).await.is_ok(),
+            };
+            if !sent {
+                return;
+            }
+        }
+    };
+    let up = async move {
+        while let Some(report) = from_supervisor.recv().await {
+            if to_host.send(report).await.is_err() {
+                return;
+            }
+        }
+    };
+    platform.spawn_task("orders", Box::pin(down));
+    platform.spawn_task("reports", Box::pin(up));
 }
 
 impl Platform for TappedPlatform {
@@ -135,8 +178,12 @@ impl Platform for TappedPlatform {
         self.wire.seen().starts += 1;
         let spawned = self.inner.spawn_child(spec);
         let wire = Arc::clone(&self.wire);
+        let (platform, meddled) = (Arc::clone(&self.inner), self.meddled.clone());
         Box::pin(async move {
             let mut child = spawned.await?;
+            if let Some(faults) = meddled {
+                meddle(platform.as_ref(), faults, &mut child);
+            }
             let stdin = Tapped { inner: child.stdin, line: Vec::new(), wire: Arc::clone(&wire) };
             child.stdin = Box::pin(stdin);
             child.stdout = Box::pin(Tapped { inner: child.stdout, line: Vec::new(), wire });

@@ -3,14 +3,14 @@
 
 mod common;
 
-use moored_scenarios::{SimulatedRun, play_native, play_simulated};
+use moored_scenarios::{SimulatedRun, play_simulated};
 
-use common::{document, native_run};
+use common::{document, together};
 
-fn agrees(name: &str) {
+fn agrees(name: &'static str) {
     let document = document(name);
     let simulated = play_simulated(&document, &SimulatedRun::default()).expect("it can be played");
-    let native = play_native(&document, &native_run()).expect("it can be played");
+    let native = together::played(NAMES, name).expect("it can be played");
     assert_eq!(native.failures, [""; 0], "{}", native.canonical);
     assert_eq!(simulated.failures, [""; 0], "{}", simulated.canonical);
     assert_eq!(native.canonical, simulated.canonical, "native and simulated");
@@ -18,6 +18,8 @@ fn agrees(name: &str) {
 
 macro_rules! each_agrees {
     (parity { $($ident:ident = $name:literal,)* } $($rest:tt)*) => {
+        const NAMES: &[&str] = &[$($name,)*];
+
         mod each {
             $(#[test] fn $ident() { super::agrees($name); })*
         }

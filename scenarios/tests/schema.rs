@@ -50,6 +50,18 @@ fn an_error_names_the_field_and_the_line() {
         ("{ \"name\": \"x\",\n\"actions\": [] }".to_owned(), 1, "", "missing field `agent`"),
         ("{\n\"nam\": \"x\" }".to_owned(), 2, "nam", "unknown field `nam`"),
         (acting("").replace("\"x\"", "\"No Name\""), 1, "name", "lower-case words"),
+        (
+            acting("").replace("\"actions\"", "\"tests\": [\"T27\",\n\"FR-5\"], \"actions\""),
+            4,
+            "tests[1]",
+            "by its own, FR-05",
+        ),
+        (
+            acting("{ \"do\": \"fault\", \"fault\": \"lunch\" }"),
+            4,
+            "actions[0].fault",
+            "unknown variant `lunch`",
+        ),
         (acting("").replace("echo", "ecco"), 2, "agent.persona", "there is no persona ecco"),
         (acting("").replace("persona", "person"), 2, "agent", "unknown variant `person`"),
         (

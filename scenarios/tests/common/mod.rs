@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each suite takes its own part")]
 #![expect(clippy::disallowed_methods, reason = "suites read the repository's own files")]
 
+#[cfg(feature = "native")]
+pub mod together;
+
 use std::path::{Path, PathBuf};
 
 use moored::platform::native::SupervisorProgram;
