@@ -129,6 +129,8 @@ marks! {
     EvictEndedWork, "3.10.1", "evict-ended-work", "the host let a child go that worked";
     EvictAtRest, "3.10.3", "evict-at-rest", "the host let a child go that was at rest";
     EvictJoinedEnd, "3.10.3", "evict-joined-end", "the host let a child go that was ending already";
+    LateWordsDropped, "3.5.7", "late-words-dropped", "an agent that was stopped went on once its turn was over, and no turn opened for it";
+    StdinCut, "1.6.1", "stdin-cut", "an agent that did not read was offered EOF with frames still queued for it";
     AbortPersisted, "D28", "abort-persisted", "a cut turn's abort was found in the agent's session file";
     AbortNotPersisted, "D28", "abort-not-persisted", "a cut turn's abort was not in the agent's session file";
     AbortUnknown, "D28", "abort-unknown", "nobody could say whether a cut turn's abort reached the agent's disk";

@@ -51,6 +51,8 @@ pub const APPENDS_IN_FLIGHT_MAX: usize = 64;
 /// During the ladder with the store refusing, reading goes on until this much waits to be stored; past it text and tool
 /// updates are discarded, counted and disclosed (decision D8).
 pub const LADDER_BUFFER_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How long frames may take to leave before stdin EOF: past it they are dropped, for EOF comes before force (invariant 8).
+pub const STDIN_DRAIN_MS: u64 = 200;
 /// After the tree was swept, how long the agent's stdout may still be open before the child counts as gone.
 pub const STDOUT_DRAIN_MS: u64 = 1_000;
 /// How long the agent's session file may take to be read; then what is in it is unknown (decision D28).

@@ -78,6 +78,8 @@ pub(super) struct Child {
     /// Whether its stdout is read.
     pub(super) reading: bool,
     reading_shared: Watched<bool>,
+    /// The task that holds its stdin.
+    writer: Option<AbortHandle>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -98,6 +100,7 @@ impl Child {
             released: false,
             reading: true,
             reading_shared: Watched::new(true),
+            writer: None,
             tasks: Vec::new(),
         }
     }
@@ -113,7 +116,7 @@ impl Child {
         self.tasks.push(spawn(platform, "child stderr", drain).abort_handle());
         if let Some(frames) = self.frames.take() {
             let write = write_stdin(spawned.stdin, frames, wrote);
-            self.tasks.push(spawn(platform, "child stdin", write).abort_handle());
+            self.writer = Some(spawn(platform, "child stdin", write).abort_handle());
         }
         self.stdout = Some(stdout_taken);
         self.stderr = Some(stderr_taken);
@@ -144,6 +147,16 @@ impl Child {
         self.stdin = None;
     }
 
+    /// Closes stdin, whatever is queued for it.
+    pub(super) fn cut_stdin(&mut self) {
+        self.stdin = None;
+        // What it had not written is told no more.
+        self.wrote = None;
+        if let Some(writer) = self.writer.take() {
+            writer.abort();
+        }
+    }
+
     /// Reads on, or leaves the agent's words in their pipe.
     pub(super) fn read(&mut self, on: bool) {
         self.reading = on;
@@ -163,7 +176,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        for task in &self.tasks {
+        for task in self.tasks.iter().chain(&self.writer) {
             task.abort();
         }
     }

@@ -346,6 +346,7 @@ impl SessionTask {
             Effect::Write { generation, frame } => {
                 self.with_child(&generation, |child| child.write(frame));
             }
+            Effect::CutStdin { generation } => self.with_child(&generation, Child::cut_stdin),
             Effect::CloseStdin { generation } => self.with_child(&generation, Child::close_stdin),
             Effect::ReadTail { generation, pattern, bytes_max } => {
                 let read = self.around.platform.read_tail(pattern, bytes_max);

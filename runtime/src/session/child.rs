@@ -99,7 +99,7 @@ pub(super) enum Cause {
 impl Ending {
     /// At its beginning: nothing was asked of the child yet.
     pub(super) fn new(cause: Cause) -> Self {
-        Self { cause, barrier: BarrierState::default(), ladder: None }
+        Self { cause, barrier: BarrierState::default(), turn_left: false, ladder: None }
     }
 }
 
@@ -114,6 +114,8 @@ impl Cause {
 pub(super) struct Ending {
     pub(super) cause: Cause,
     pub(super) barrier: BarrierState,
+    /// A turn of it has ended since: nothing that it says opens another (rule 3.5.7).
+    pub(super) turn_left: bool,
     /// Absent while a turn is being wound down (rule 1.8.1), and at the barrier behind it (decision D13).
     pub(super) ladder: Option<Ladder>,
 }
@@ -265,6 +267,11 @@ impl Child {
 
     pub(super) fn is_ready(&self) -> bool {
         self.phase == Phase::Ready && self.ending.is_none()
+    }
+
+    /// Unless it was asked to end and the turn that it had is over (rule 3.5.7).
+    pub(super) fn may_open_a_turn(&self) -> bool {
+        !self.ending.as_ref().is_some_and(|e| e.turn_left && e.cause.is_requested())
     }
 
     /// A person's answer to one of its questions is on its way to the disk, and from there to it.

@@ -39,6 +39,11 @@ pub enum Effect {
         /// Which child.
         generation: Generation,
     },
+    /// Close the child's stdin at once: nothing that is still queued goes out.
+    CutStdin {
+        /// Which child.
+        generation: Generation,
+    },
     /// Nothing is left of the child that the driver needs to keep: its tasks may end.
     Forget {
         /// Which child.
@@ -114,6 +119,7 @@ impl std::fmt::Display for Effect {
                 batch.submissions.len()
             ),
             Self::CloseStdin { .. } => f.write_str("close stdin"),
+            Self::CutStdin { .. } => f.write_str("cut stdin"),
             Self::Forget { .. } => f.write_str("forget"),
             Self::Mint => f.write_str("mint"),
             Self::Order { order, .. } => write!(f, "order {order:?}"),

@@ -3,7 +3,7 @@
 use super::append::{Draft, Gate};
 use super::barrier::BarrierState;
 use super::child::{Cause, Ending, Phase, Tree};
-use super::ladder::{Ladder, Rung};
+use super::ladder::{Ladder, LadderPolicy, Rung};
 use super::machine::{Life, Session};
 use super::record::Claim;
 use super::timers::Timer;
@@ -13,6 +13,7 @@ use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId};
 use crate::journal::{Mark, RowKind, StopEvent, StopReason, TurnState, UnknownReason};
+use crate::limits::STDIN_DRAIN_MS;
 use crate::planted::PlantedBug;
 use crate::platform::{Moment, Order};
 
@@ -175,11 +176,7 @@ impl Session {
     pub(super) fn begin_ladder(&mut self, now: Moment) {
         self.timers.clear(Timer::StopGrace);
         self.timers.clear(Timer::CloseBarrier);
-        let mut policy =
-            self.policy.ladder.clone().with_eof_grace_ms(self.record.agent.eof_grace_ms);
-        if self.plants(PlantedBug::ForceBeforeItsWindow) {
-            policy.eof_grace_ms /= 2;
-        }
+        let policy = self.ladder_policy();
         let Some(child) = self.child.as_mut().filter(|c| c.has_process() && c.root.is_none())
         else {
             return;
@@ -200,6 +197,9 @@ impl Session {
             self.timers.arm(Timer::Ladder, at);
         }
         ending.ladder = Some(ladder);
+        if child.writes.queued() > 0 {
+            self.timers.arm(Timer::StdinDrain, now.mono.plus_ms(STDIN_DRAIN_MS));
+        }
         // It is over, and nothing rests on it any more.
         ending.barrier = BarrierState::default();
         let generation = child.generation.clone();
@@ -211,6 +211,31 @@ impl Session {
             self.plan(now, Draft::default().with_record());
         }
         self.regulate_reading();
+    }
+
+    fn ladder_policy(&self) -> LadderPolicy {
+        let eof_grace_ms = self.record.agent.eof_grace_ms;
+        let mut policy = self.policy.ladder.clone().with_eof_grace_ms(eof_grace_ms);
+        if self.plants(PlantedBug::ForceBeforeItsWindow) {
+            policy.eof_grace_ms /= 2;
+        }
+        policy
+    }
+
+    /// An agent that does not read its pipe is offered EOF all the same, and its window from there on (invariant 8).
+    pub(super) fn cut_stdin(&mut self, now: Moment) {
+        let policy = self.ladder_policy();
+        let Some(child) = self.child.as_mut().filter(|c| c.root.is_none()) else { return };
+        let waits = child.writes.queued() > 0 && !child.stdin_broken;
+        let Some(ending) = child.ending.as_mut().filter(|_| waits) else { return };
+        let (ladder, _close_stdin) = Ladder::begin(policy, now.mono);
+        if let Some(at) = ladder.deadline() {
+            self.timers.arm(Timer::Ladder, at);
+        }
+        ending.ladder = Some(ladder);
+        let generation = child.generation.clone();
+        self.sometimes(CoverageMark::StdinCut);
+        self.effects.push_back(Effect::CutStdin { generation });
     }
 
     /// A window of the ladder has passed.

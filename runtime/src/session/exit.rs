@@ -42,6 +42,7 @@ impl Session {
         self.timers.clear(Timer::StopGrace);
         self.timers.clear(Timer::CloseBarrier);
         self.timers.clear(Timer::StdoutEnd);
+        self.timers.clear(Timer::StdinDrain);
         let leave = self.policy.ladder.keep_background;
         let Some(child) = self.child.as_mut().filter(|c| c.root.is_none()) else {
             return;

@@ -136,7 +136,13 @@ impl Session {
             "its gate has opened by now"
         );
         self.child = None;
-        for timer in [Timer::Ladder, Timer::StopGrace, Timer::StdoutEnd, Timer::StdoutDrain] {
+        for timer in [
+            Timer::Ladder,
+            Timer::StdinDrain,
+            Timer::StopGrace,
+            Timer::StdoutEnd,
+            Timer::StdoutDrain,
+        ] {
             self.timers.clear(timer);
         }
         self.effects.push_back(Effect::Forget { generation: generation.clone() });

@@ -243,6 +243,7 @@ impl Session {
                 Timer::CloseBarrier => self.end_barrier(now, CoverageMark::BarrierExpired),
                 Timer::Ladder => self.climb(now),
                 Timer::SessionFile => self.give_up_look(now),
+                Timer::StdinDrain => self.cut_stdin(now),
                 Timer::StdoutDrain => self.give_up_stdout(now),
                 Timer::StdoutEnd => self.break_connection(now),
                 Timer::StopGrace => {

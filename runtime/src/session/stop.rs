@@ -80,7 +80,10 @@ impl Session {
                     self.timers.arm(Timer::StopGrace, now.mono.plus_ms(STOP_GRACE_MS));
                 }
                 if withdrawn {
-                    self.open_settle(&mut event);
+                    // With nothing at work there is nothing to settle: what is withdrawn never reads stopping (T32).
+                    if self.settle.is_some() || self.is_working() {
+                        self.open_settle(&mut event);
+                    }
                     rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 }
                 self.reopen_settle();

@@ -13,6 +13,8 @@ pub(super) enum Timer {
     Ladder,
     /// The agent's session file is being read (decision D28).
     SessionFile,
+    /// Frames before stdin EOF have had their time to leave.
+    StdinDrain,
     /// The tree is swept and stdout still has not ended: somebody left on purpose holds it.
     StdoutDrain,
     /// stdout ended and the root still lives (decision D34).
@@ -25,11 +27,12 @@ pub(super) enum Timer {
     TextFlush,
 }
 
-const TIMERS: [Timer; 9] = [
+const TIMERS: [Timer; 10] = [
     Timer::AgentTurnQuiet,
     Timer::CloseBarrier,
     Timer::Ladder,
     Timer::SessionFile,
+    Timer::StdinDrain,
     Timer::StdoutDrain,
     Timer::StdoutEnd,
     Timer::StopGrace,

@@ -212,6 +212,9 @@ impl Session {
             child.ended.pop_front();
         }
         child.ended.push_back(EndedTurn { turn, state, ended: now.mono, tools: open.tools });
+        if let Some(ending) = child.ending.as_mut() {
+            ending.turn_left = true;
+        }
         self.release_asks();
     }
 

@@ -1,7 +1,7 @@
 //! What the agent says, event by event, in the order it was said.
 
 use super::append::Draft;
-use super::child::{Asked, Phase};
+use super::child::{Asked, Child, Phase};
 use super::defects::Fault;
 use super::machine::Session;
 use super::text::Piece;
@@ -24,6 +24,8 @@ enum Place {
     Running(TurnKey),
     /// Behind the answer of a turn that has just ended (decision D3 c).
     Late(TurnKey),
+    /// The agent was stopped, and its turn is over (rule 3.5.7).
+    Nowhere,
 }
 
 impl Session {
@@ -211,6 +213,7 @@ impl Session {
                 self.sometimes(CoverageMark::LateTextJoined);
                 self.stream_text(now, &Piece { role, message, text }, &turn, true);
             }
+            Place::Nowhere => return self.drop_late(),
         }
         self.restart_quiet(now);
     }
@@ -233,6 +236,9 @@ impl Session {
         {
             return Place::Late(last.turn.clone());
         }
+        if !self.child.as_ref().is_none_or(Child::may_open_a_turn) {
+            return Place::Nowhere;
+        }
         self.open_agent_turn(now);
         let turn = self.running();
         debug_assert!(turn.is_some(), "an agent turn was just opened");
@@ -252,7 +258,7 @@ impl Session {
             Update::ToolCall(call) => self.handle_tool(now, &call, true),
             Update::ToolCallUpdate(call) => self.handle_tool(now, &call, false),
             Update::Plan(entries) => {
-                let turn = self.place_turn(now);
+                let Some(turn) = self.place_turn(now) else { return self.drop_late() };
                 let raw: Vec<_> = entries
                     .iter()
                     .map(|e| {
@@ -265,7 +271,7 @@ impl Session {
                 self.put_item(now, item, &turn, body);
             }
             Update::Content { role, raw, .. } => {
-                let turn = self.place_turn(now);
+                let Some(turn) = self.place_turn(now) else { return self.drop_late() };
                 let kind = match role {
                     ChunkRole::Agent => "agent_content",
                     ChunkRole::Thought => "thought_content",
@@ -297,9 +303,10 @@ impl Session {
         }
     }
 
-    fn place_turn(&mut self, now: Moment) -> TurnKey {
+    fn place_turn(&mut self, now: Moment) -> Option<TurnKey> {
         match self.place(now) {
-            Place::Running(turn) | Place::Late(turn) => turn,
+            Place::Running(turn) | Place::Late(turn) => Some(turn),
+            Place::Nowhere => None,
         }
     }
 
@@ -358,6 +365,7 @@ impl Session {
                 self.sometimes(CoverageMark::LateToolDropped);
                 self.count(Fault::LateUpdate);
             }
+            None if !self.child.as_ref().is_none_or(Child::may_open_a_turn) => self.drop_late(),
             None if announces || call.title.is_some() => {
                 self.open_agent_turn(now);
                 if let Some(turn) = self.running() {
@@ -367,6 +375,12 @@ impl Session {
             }
             None => self.count(Fault::LateUpdate),
         }
+    }
+
+    /// The agent goes on behind the end that a Stop made of its turn; nothing of it is shown (rule 3.5.7).
+    fn drop_late(&mut self) {
+        self.sometimes(CoverageMark::LateWordsDropped);
+        self.count(Fault::LateUpdate);
     }
 
     fn put_tool(&mut self, now: Moment, turn: &TurnKey, id: &str, call: &ToolCall) {

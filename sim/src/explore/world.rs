@@ -407,7 +407,7 @@ impl World {
             }
             // No agent here has a session file that its definition knows of.
             Effect::ReadTail { .. } => return Err("a file is read that nobody knows of".to_owned()),
-            Effect::CloseStdin { generation } => {
+            Effect::CloseStdin { generation } | Effect::CutStdin { generation } => {
                 let now = self.now.mono;
                 if let Some(agent) = self.agent_of(&generation) {
                     // A ladder that runs again is counted again.

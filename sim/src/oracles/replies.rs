@@ -23,6 +23,8 @@ pub(super) struct OneReplyARequest {
     waiting: BTreeMap<(HostNo, SessionId), VecDeque<Mono>>,
     /// Agents that closed a stream of their own.
     closed: BTreeSet<ChildNo>,
+    /// Lines in each agent's pipe, and since when it reads none of them.
+    unread: BTreeMap<ChildNo, (usize, Mono)>,
 }
 
 #[derive(Default)]
@@ -33,6 +35,29 @@ struct Asked {
 }
 
 impl OneReplyARequest {
+    fn count_unread(&mut self, now: Mono, seen: &Seen<'_>) {
+        match seen {
+            Seen::HostWrote { child, .. } => {
+                let (lines, since) = self.unread.entry(*child).or_default();
+                if *lines == 0 {
+                    *since = now;
+                }
+                *lines += 1;
+            }
+            Seen::AgentRead { child, .. } => {
+                let (lines, since) = self.unread.entry(*child).or_default();
+                (*lines, *since) = (lines.saturating_sub(1), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Its pipe may be full, and then stdin is closed with replies that never left (invariant 8 goes before).
+    fn does_not_read(&self, child: ChildNo, now: Mono) -> bool {
+        let unread = self.unread.get(&child);
+        unread.is_some_and(|(lines, since)| *lines > 0 && is_long_ago(*since, now))
+    }
+
     fn answered(&mut self, host: HostNo, session: &SessionId) {
         if let Some(waiting) = self.waiting.get_mut(&(host, session.clone())) {
             waiting.pop_front();
@@ -54,6 +79,7 @@ impl Oracle for OneReplyARequest {
     }
 
     fn see(&mut self, now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        self.count_unread(now, seen);
         match seen {
             Seen::AgentWrote { child, line, .. } if line.is_request() => {
                 let (Some(id), Some(method)) = (line.id.filter(|id| *id != "null"), line.method())
@@ -106,7 +132,8 @@ impl Oracle for OneReplyARequest {
             }
             Seen::StdinClosed { child, by_crash: false, broken: false } => {
                 let lives = facts.children.get(*child).is_some_and(|c| c.exit.is_none() && !c.lost)
-                    && !self.closed.contains(child);
+                    && !self.closed.contains(child)
+                    && !self.does_not_read(*child, now);
                 let Some(asked) = self.children.get(child).filter(|_| lives) else { return Ok(()) };
                 let Child { session, host, .. } = &facts.children[*child];
                 let waiting = self.waiting.get(&(*host, session.clone()));

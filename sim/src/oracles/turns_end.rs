@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use moored::ids::{SessionId, TurnKey};
-use moored::journal::TurnState;
+use moored::journal::{TurnBody, TurnState};
 use moored::platform::Mono;
 
 use super::rows;
@@ -19,7 +19,13 @@ pub(super) struct TurnsEndOnce {
 #[derive(Default)]
 struct Turns {
     running: BTreeSet<TurnKey>,
-    ended: BTreeMap<TurnKey, TurnState>,
+    ended: BTreeMap<TurnKey, TurnBody>,
+}
+
+/// An end that was not proven; and one that stands, with a doubt about its message (decision D20).
+fn may_be_written_again(before: &TurnBody, again: &TurnBody) -> bool {
+    let doubted = TurnBody { delivery_unproven: true, ..before.clone() };
+    before.state == TurnState::Unverifiable || (!before.delivery_unproven && *again == doubted)
 }
 
 impl Oracle for TurnsEndOnce {
@@ -48,11 +54,11 @@ impl Oracle for TurnsEndOnce {
                     turns.running.insert(name.clone());
                     continue;
                 }
-                if before.is_some_and(|state| *state != TurnState::Unverifiable) {
+                if before.is_some_and(|before| !may_be_written_again(before, turn)) {
                     return Err(format!("row {seq} of {session} ends {name} a second time"));
                 }
                 turns.running.remove(name);
-                turns.ended.insert(name.clone(), turn.state);
+                turns.ended.insert(name.clone(), turn.clone());
             }
         }
         // One unit ends a turn and begins the next.

@@ -16,3 +16,4 @@ mod rig;
 mod settle;
 mod stop;
 mod stop_matrix;
+mod unconfirmed;

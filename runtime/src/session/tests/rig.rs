@@ -33,6 +33,9 @@ pub(super) struct Rig {
     pub(super) stored: Vec<Row>,
     pub(super) spawns: Vec<(Generation, ChildSpec)>,
     pub(super) stdin_closed: bool,
+    pub(super) stdin_cut: bool,
+    /// Frames leave by themselves.
+    pub(super) pipe_drains: bool,
     /// Session files that are to be read.
     pub(super) looks: Vec<FilePattern>,
     pub(super) reading: bool,
@@ -83,6 +86,8 @@ impl Rig {
             stored: Vec::new(),
             spawns: Vec::new(),
             stdin_closed: false,
+            stdin_cut: false,
+            pipe_drains: true,
             looks: Vec::new(),
             reading: true,
             timeline: Timeline::default(),
@@ -147,6 +152,7 @@ impl Rig {
                 self.batches.push(batch);
             }
             Effect::CloseStdin { .. } => self.stdin_closed = true,
+            Effect::CutStdin { .. } => self.stdin_cut = true,
             Effect::Forget { .. } => {}
             Effect::Mint if self.mints => self.mint(),
             Effect::Mint => self.mint_waits = true,
@@ -164,7 +170,9 @@ impl Rig {
             Effect::Write { generation, frame } => {
                 let value = serde_json::from_slice(&frame.0).expect("our frames are JSON");
                 self.frames.push_back(value);
-                self.session.handle_written(self.now, &generation, frame.0.len());
+                if self.pipe_drains {
+                    self.session.handle_written(self.now, &generation, frame.0.len());
+                }
             }
         }
     }

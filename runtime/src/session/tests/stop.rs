@@ -3,12 +3,15 @@
 use serde_json::json;
 
 use super::rig::{AGENT_SESSION, Rig};
+use crate::coverage::CoverageMark;
 use crate::journal::{
     ChildRow, ItemBody, Mark, Outcome, Resolution, RowKind, SendMode, SubmissionState, TurnState,
 };
+use crate::limits::{LATE_UPDATE_WINDOW_MS, STDIN_DRAIN_MS, STOP_GRACE_MS};
 use crate::platform::Exit;
-use crate::session::ladder::EndedHow;
+use crate::session::ladder::{EndedHow, POSIX_EOF_GRACE_MS};
 use crate::session::{Answer, STOP_NOTE, StopAnswer};
+use crate::status::Status;
 
 #[test]
 fn t27_a_stop_cancels_waits_for_the_answer_and_ends_the_child_on_eof() {
@@ -224,4 +227,52 @@ fn a_message_whose_frame_never_left_is_rejected_when_no_child_will_come() {
         assert_eq!(rig.state_of("m2"), SubmissionState::Rejected, "it is proven not delivered");
         assert!(rig.session.is_at_rest());
     }
+}
+
+#[test]
+fn t29_an_agent_that_does_not_read_is_offered_eof_and_its_window_before_force() {
+    let mut rig = Rig::working("hello");
+    rig.expect("session/prompt");
+    rig.pipe_drains = false;
+    let stop = rig.stop(None);
+    rig.expect("session/cancel");
+    assert!(matches!(rig.answers.get(&stop), Some(Answer::Stopped(Ok(a))) if a.cancelled));
+    rig.pass_ms(STOP_GRACE_MS);
+    assert!(rig.stdin_closed && !rig.stdin_cut, "the cancel may still leave");
+    rig.pass_ms(STDIN_DRAIN_MS);
+    assert!(rig.stdin_cut, "it has not; EOF comes without it (invariant 8)");
+    rig.pass_ms(POSIX_EOF_GRACE_MS - 1);
+    assert!(rig.signals().is_empty(), "its window is whole from there on");
+    rig.pass_ms(1);
+    assert_eq!(rig.signals().len(), 1);
+}
+
+/// Rule 3.5.7: nothing of the old process can open a turn afterwards.
+#[test]
+fn t47_what_a_stopped_agent_says_behind_its_turn_opens_none() {
+    let mut rig = Rig::working("hello");
+    let prompt = rig.expect("session/prompt");
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.chunk("cut");
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    rig.chunk("late");
+    rig.pass_ms(20);
+    assert!(texts(&rig).ends_with("late"), "inside its window it joins the turn (decision D3 c)");
+    rig.pass_ms(LATE_UPDATE_WINDOW_MS);
+    rig.chunk("by the way");
+    rig.tool("call-9", "in_progress");
+    rig.pass_ms(20);
+    assert!(texts(&rig).ends_with("late"));
+    assert_eq!(rig.turns().len(), 1);
+    assert_eq!(rig.summary().status, Some(Status::Idle));
+    assert!(rig.session.met().contains(CoverageMark::LateWordsDropped));
+}
+
+fn texts(rig: &Rig) -> String {
+    let words = rig.items().into_iter().filter_map(|item| match item.body {
+        ItemBody::Message(message) => Some(message.text),
+        _ => None,
+    });
+    words.collect()
 }
