@@ -1,0 +1,6 @@
+//! Stops against real agents: the moments, the stories, and what they measure.
+
+pub mod latency;
+pub mod moment;
+pub mod pool;
+pub mod story;
