@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use moored::journal::{ChildRow, ItemBody, Resolution, Role};
+use moored::journal::{ChildRow, ItemBody, Resolution, Role, ToolStatus};
 use moored_real_omp_gated::Approval;
 
 use crate::hosted::{Hosted, processes, said, turns};
@@ -83,10 +83,11 @@ impl Moment {
                 hosted.model.was_asked(|asked| asked.saw(word) && asked.outcome.is_none())
             }),
             Self::Tool | Self::SecondTool => hosted.until("the tool's process runs", sleeps),
+            // The request comes before the call it is about.
             Self::Permission => {
                 hosted.when(|seen| {
-                    let pending = |body: &ItemBody| matches!(body, ItemBody::Approval(asked) if asked.resolution == Resolution::Pending);
-                    seen.items.iter().any(|item| pending(&item.body))
+                    let has = |is: fn(&ItemBody) -> bool| seen.items.iter().any(|i| is(&i.body));
+                    has(is_asked) && has(is_at_work)
                 });
             }
             Self::Resisting => {
@@ -126,6 +127,14 @@ fn resisting(word: &str) -> String {
     );
     let arguments = serde_json::json!({"language": "py", "code": code});
     format!("[[stub:tool name=eval args={arguments}]]")
+}
+
+fn is_asked(body: &ItemBody) -> bool {
+    matches!(body, ItemBody::Approval(asked) if asked.resolution == Resolution::Pending)
+}
+
+fn is_at_work(body: &ItemBody) -> bool {
+    matches!(body, ItemBody::Tool(tool) if tool.status == ToolStatus::Running)
 }
 
 /// Waits until some words have come.
