@@ -2,7 +2,7 @@
 //!
 //! In the simulator over many seeds, and with real processes; with the persist barrier and without.
 
-#![expect(clippy::disallowed_methods, reason = "recordings lie in files")]
+#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "recordings lie in files")]
 
 use std::fs;
 use std::path::Path;

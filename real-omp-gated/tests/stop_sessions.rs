@@ -18,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use moored_real_omp_gated::{Kind, RealAgent};
 use stops::latency::{Stages, table};
 use stops::moment::Moment;
+use stops::others;
 use stops::pool::{Job, tell};
 use stops::story::{self, Arm, Told};
 
@@ -53,11 +54,43 @@ fn omp_is_stopped_at_every_moment_and_goes_on_in_the_same_session() {
     }
     let failed = tell(jobs, number("MOORED_STOP_STORIES", 3));
     let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report("omp", told);
+    report(told);
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-fn report(agent: &str, told: BTreeMap<String, Told>) {
+#[test]
+fn codex_acp_is_stopped_and_goes_on_in_the_same_session() {
+    let Some(codex) = RealAgent::or_skip(Kind::CodexAcp) else { return };
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    stop_another(&codex);
+}
+
+/// It mostly waits for the next minute, so it disturbs nobody's measurement.
+#[test]
+fn gemini_is_stopped_and_goes_on_or_the_host_says_that_it_does_not_remember() {
+    let Some(gemini) = RealAgent::or_skip(Kind::Gemini) else { return };
+    stop_another(&gemini);
+}
+
+/// Three Stops while the agent speaks, and three while its tool runs.
+fn stop_another(agent: &RealAgent) {
+    let measured = Mutex::new(BTreeMap::new());
+    let job = |moment: Moment| {
+        let (name, measured) = (moment.to_string(), &measured);
+        let story = Box::new(move || {
+            let stages = others::tell(agent, moment, 3);
+            let mut measured = measured.lock().unwrap_or_else(PoisonError::into_inner);
+            measured.insert(moment.to_string(), stages);
+        });
+        Job { name, story }
+    };
+    let failed = tell([Moment::Stream, Moment::Tool].map(job).into(), 2);
+    let measured = measured.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{}\n{}", agent.kind(), table(&measured));
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+fn report(told: BTreeMap<String, Told>) {
     let mut measured: BTreeMap<String, Vec<Stages>> = BTreeMap::new();
     for (name, told) in told {
         if told.messages_lost > 0 {
@@ -69,7 +102,7 @@ fn report(agent: &str, told: BTreeMap<String, Told>) {
         }
         measured.insert(name, told.stages);
     }
-    println!("{agent}\n{}", table(&measured));
+    println!("{}\n{}", Kind::Omp, table(&measured));
 }
 
 /// So many Stops, in sessions.

@@ -186,6 +186,11 @@ impl Hosted {
         self.platform.now()
     }
 
+    /// The minute of the wall clock.
+    pub fn minute(&self) -> u64 {
+        self.platform.wall_ms() / 60_000
+    }
+
     /// Looks until it is so.
     pub fn until(&self, what: &str, is_so: impl FnMut(&Self) -> bool) {
         self.look(LOOK_AGAIN, what, is_so);

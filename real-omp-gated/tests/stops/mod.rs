@@ -2,5 +2,6 @@
 
 pub mod latency;
 pub mod moment;
+pub mod others;
 pub mod pool;
 pub mod story;

@@ -148,14 +148,14 @@ impl OneStop {
         let word = self.word();
         omp.send(&self.moment.prompt(&word));
         self.moment.reach(omp, self.turn(), &word);
-        let tree = self.tree(omp);
+        let tree = tree_of(omp);
         let pressed = omp.now();
         assert!(omp.stop().cancelled, "there was a turn to stop");
         self.assert_cut(omp);
         // Sent when all is over, or right behind the Stop: the host waits by itself.
         if self.nth % 2 == 1 {
             self.assert_gone(omp, &tree);
-            let running = self.others(omp);
+            let running = others_of(omp);
             assert!(running.is_empty(), "after the proof: {running:?}");
         }
         let next = format!("{} [[stub:recall word={word}]]", self.next_word());
@@ -164,25 +164,6 @@ impl OneStop {
         let lost = self.assert_file(&omp.entries());
         self.assert_next(omp, &next, lost);
         (Stages::of(&omp.edge, self.nth, pressed), lost)
-    }
-
-    /// What runs of the agent; the supervisor is ours, and leaves by itself.
-    fn tree(&self, omp: &Hosted) -> Vec<ProcessIdentity> {
-        let tree = self.others(omp);
-        assert!(!tree.is_empty(), "or its end would prove nothing");
-        tree
-    }
-
-    fn others(&self, omp: &Hosted) -> Vec<ProcessIdentity> {
-        let children = omp.children();
-        let supervisor = |child: &ChildRow| match child {
-            ChildRow::Started { identity, .. } => identity.supervisor.clone(),
-            _ => None,
-        };
-        let supervisors: Vec<_> = children.iter().filter_map(supervisor).collect();
-        let mut processes = omp.processes();
-        processes.retain(|process| !supervisors.contains(process));
-        processes
     }
 
     /// The host's own timeline: a cancellation under this Stop, and nothing of the turn is left open.
@@ -311,6 +292,26 @@ impl OneStop {
         // After a reload nothing of a cut answer is left.
         assert!(turn.iter().all(|entry| !entry.text.contains("w3 ")), "{turn:?}");
     }
+}
+
+/// What runs of the agent, and something does.
+pub fn tree_of(hosted: &Hosted) -> Vec<ProcessIdentity> {
+    let tree = others_of(hosted);
+    assert!(!tree.is_empty(), "or its end would prove nothing");
+    tree
+}
+
+/// What runs of the agent; the supervisor is ours, and leaves by itself.
+pub fn others_of(hosted: &Hosted) -> Vec<ProcessIdentity> {
+    let children = hosted.children();
+    let supervisor = |child: &ChildRow| match child {
+        ChildRow::Started { identity, .. } => identity.supervisor.clone(),
+        _ => None,
+    };
+    let supervisors: Vec<_> = children.iter().filter_map(supervisor).collect();
+    let mut processes = hosted.processes();
+    processes.retain(|process| !supervisors.contains(process));
+    processes
 }
 
 /// omp's words for a tool that was cut.
