@@ -67,7 +67,7 @@ pub struct Hosted {
 pub struct Setup {
     /// Makes the agent's definition.
     pub definition: fn(Kind, &Sandbox) -> AgentDefinition,
-    /// Changes it.
+    /// Whether the agent is asked to save before its stdin is closed, whatever the definition says.
     pub barrier: Barrier,
     /// Whose windows end the agent.
     pub profile: Profile,
@@ -234,6 +234,15 @@ impl Hosted {
 
     fn context(&self) -> CallContext {
         self.host.call_context("smoke".into())
+    }
+}
+
+impl Drop for Hosted {
+    /// Also when the test fails: what it started is ended before its folder goes.
+    fn drop(&mut self) {
+        let ended = async { tokio::time::timeout(SILENCE_MAX, self.host.shutdown()).await };
+        // A host that was shut down gives the same answer again; a failing test has said what is wrong.
+        let _ = self.runtime.block_on(ended);
     }
 }
 

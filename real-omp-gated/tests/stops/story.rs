@@ -193,6 +193,12 @@ impl OneStop {
                     assert_eq!(tool.status, ToolStatus::Failed);
                     cut += 1;
                 }
+                // The host's `cancelled` for the request is read before the cancel, and now and then omp finds the time
+                // to report the call itself.
+                ItemBody::Tool(tool) if self.moment == Moment::Permission => {
+                    assert_eq!(tool.status, ToolStatus::Failed);
+                    cut += 1;
+                }
                 ItemBody::Tool(tool) => assert_ne!(tool.status, ToolStatus::Running),
                 ItemBody::Approval(approval) => {
                     assert_eq!(approval.resolution, Resolution::Cancelled);
