@@ -36,6 +36,8 @@ enum Kept {
     UntilThePress,
     /// All of it, or not even the user's message.
     AllOrNothing,
+    /// At least what was there at the press: it was killed while it left.
+    Some,
 }
 
 impl Arm {
@@ -94,6 +96,8 @@ pub struct Told {
     pub stages: Vec<Stages>,
     /// Stops after which the agent did not know of the message it was stopped in.
     pub messages_lost: usize,
+    /// Stops after which the agent had not left within the 1 500 ms of win32, which the machine's load decides.
+    pub left_late: usize,
 }
 
 /// Stops omp so many times in one session.
@@ -103,9 +107,7 @@ pub fn tell(agent: &RealAgent, moment: Moment, arm: Arm, stops: usize) -> Told {
     let mut told = Told::default();
     for nth in 1..=stops {
         let stop = OneStop { moment, arm, nth };
-        let (stages, message_lost) = stop.tell(&mut omp);
-        told.stages.push(stages);
-        told.messages_lost += usize::from(message_lost);
+        stop.tell(&mut omp, &mut told);
     }
     let gone =
         EndedAnswer { how: Some(EndedHow::OnEof), root: RootProof::Exited, tree: TreeProof::Gone };
@@ -143,8 +145,7 @@ impl OneStop {
         2 * self.nth - 1
     }
 
-    /// What the Stop's time is made of, and whether the agent has lost the message.
-    fn tell(&self, omp: &mut Hosted) -> (Stages, bool) {
+    fn tell(&self, omp: &mut Hosted, told: &mut Told) {
         let word = self.word();
         omp.send(&self.moment.prompt(&word));
         self.moment.reach(omp, self.turn(), &word);
@@ -160,10 +161,17 @@ impl OneStop {
         }
         let next = format!("{} [[stub:recall word={word}]]", self.next_word());
         let next = omp.turn(self.turn() + 1, &next);
-        self.assert_gone(omp, &tree);
-        let lost = self.assert_file(&omp.entries());
-        self.assert_next(omp, &next, lost);
-        (Stages::of(&omp.edge, self.nth, pressed), lost)
+        let left_late = self.assert_gone(omp, &tree);
+        let kept = match (left_late, self.arm.barrier) {
+            (true, Barrier::Off) => Kept::Some,
+            // What the barrier has saved no kill takes back.
+            _ => self.arm.kept(self.moment),
+        };
+        let lost = self.assert_file(&omp.entries(), kept);
+        self.assert_next(omp, &next, lost, kept);
+        told.stages.push(Stages::of(&omp.edge, self.nth, pressed));
+        told.messages_lost += usize::from(lost);
+        told.left_late += usize::from(left_late);
     }
 
     /// The host's own timeline: a cancellation under this Stop, and nothing of the turn is left open.
@@ -217,8 +225,8 @@ impl OneStop {
         assert_eq!(mine, 1, "the journal keeps what the person said (decision D20)");
     }
 
-    /// The journal's word on the child, and the kernel's.
-    fn assert_gone(&self, omp: &Hosted, tree: &[ProcessIdentity]) {
+    /// The journal's word on the child, and the kernel's. Whether it was killed because it left late.
+    fn assert_gone(&self, omp: &Hosted, tree: &[ProcessIdentity]) -> bool {
         let ended = 3 * self.nth;
         omp.until("the child's end is on record", |omp| omp.children().len() >= ended);
         let running: Vec<_> =
@@ -233,26 +241,36 @@ impl OneStop {
         else {
             panic!("not started, exited and settled as asked: {children:?}")
         };
-        assert_eq!((*how, *exit), self.arm.ends(self.moment), "{survivors:?}");
+        let wanted = self.arm.ends(self.moment);
+        let left_late = self.arm.profile == Profile::Win32
+            && wanted.0 == EndedHow::OnEof
+            && *how == EndedHow::AfterKill;
+        if !left_late {
+            assert_eq!((*how, *exit), wanted, "{survivors:?}");
+        }
         if *how == EndedHow::OnEof {
             assert!(survivors.is_empty(), "{survivors:?}");
         }
+        left_late
     }
 
     /// What the agent has written down of the turn that was cut; whether not even the message is there.
-    fn assert_file(&self, entries: &[Entry]) -> bool {
+    fn assert_file(&self, entries: &[Entry], kept: Kept) -> bool {
         let said =
             |words: &str| entries.iter().position(|entry| entry.is_by("user") && entry.says(words));
         let next = said(&self.next_word()).expect("the next message is in the file");
         let Some(message) = said(&format!("remember {}", self.word())) else {
-            assert_eq!(self.arm.kept(self.moment), Kept::AllOrNothing, "{entries:?}");
+            assert_eq!(self.moment, Moment::AtOnce, "{entries:?}");
             return true;
         };
         assert!(message < next, "{entries:?}");
         let turn = &entries[message..next];
         let names: Vec<_> = turn.iter().map(ToString::to_string).collect();
         let count = |name: &str| names.iter().filter(|found| *found == name).count();
-        let kept = usize::from(self.arm.kept(self.moment) != Kept::UntilThePress);
+        if kept == Kept::Some {
+            return false;
+        }
+        let kept = usize::from(kept != Kept::UntilThePress);
         assert_eq!(count("assistant[aborted]"), kept, "{names:?}");
         assert_eq!(count("session_exit"), kept, "{names:?}");
         let cut = usize::from(self.moment.cuts_a_tool());
@@ -269,7 +287,7 @@ impl OneStop {
     }
 
     /// The next turn: in the same session, and the model is sent what came before.
-    fn assert_next(&self, omp: &Hosted, next: &TurnBody, lost: bool) {
+    fn assert_next(&self, omp: &Hosted, next: &TurnBody, lost: bool, kept: Kept) {
         let snapshot = omp.snapshot();
         assert_eq!((next.state, next.outcome), (TurnState::Completed, Some(Outcome::Success)));
         let known = if lost { "no" } else { "yes" };
@@ -288,13 +306,15 @@ impl OneStop {
         let failed = |entry: &stub_model::Entry| {
             entry.role == Role::Tool && FAILURES.iter().any(|words| entry.text.contains(words))
         };
-        let has_call = self.moment.cuts_a_tool() && self.arm.kept(self.moment) == Kept::All;
-        assert_eq!(
-            turn.iter().filter(|entry| failed(entry)).count(),
-            usize::from(has_call),
-            "{turn:?}"
-        );
-        assert_eq!(turn.last().is_some_and(failed), has_call, "{turn:?}");
+        let has_call = self.moment.cuts_a_tool() && kept == Kept::All;
+        if kept != Kept::Some {
+            assert_eq!(
+                turn.iter().filter(|entry| failed(entry)).count(),
+                usize::from(has_call),
+                "{turn:?}"
+            );
+            assert_eq!(turn.last().is_some_and(failed), has_call, "{turn:?}");
+        }
         // After a reload nothing of a cut answer is left.
         assert!(turn.iter().all(|entry| !entry.text.contains("w3 ")), "{turn:?}");
     }
