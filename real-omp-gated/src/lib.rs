@@ -9,8 +9,10 @@
 //! - [`stub_model`]: a deterministic model server on loopback; the prompt itself names the scenario
 //!   it wants.
 //! - [`real_agent`]: finding or installing an agent, and the sandbox it runs in.
+//! - [`recording`]: a recorded Stop as a scripted agent, with what came of it.
 
 pub mod real_agent;
+pub mod recording;
 pub mod stub_model;
 
 pub use real_agent::{Approval, Kind, RealAgent, Sandbox, Skipped};

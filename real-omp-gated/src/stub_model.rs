@@ -102,6 +102,12 @@ impl StubModel {
     pub fn requests(&self) -> Vec<Record> {
         locked(&self.shared.log).records().cloned().collect()
     }
+
+    /// True when the model was asked something like this; copies nothing.
+    #[must_use]
+    pub fn was_asked(&self, like: impl FnMut(&Record) -> bool) -> bool {
+        locked(&self.shared.log).records().any(like)
+    }
 }
 
 impl Drop for StubModel {

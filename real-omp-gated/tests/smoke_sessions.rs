@@ -26,7 +26,7 @@ fn omp_lives_and_leaves_at_the_end_of_its_input_with_a_complete_session_file() {
     one_turn(&mut omp);
     assert_eq!(omp.close(), ON_EOF);
 
-    let entries = omp.entries();
+    let entries: Vec<_> = omp.entries().iter().map(ToString::to_string).collect();
     assert!(
         entries.ends_with(&["user".to_owned(), "assistant".to_owned(), "session_exit".to_owned()]),
         "{entries:?}"
@@ -62,7 +62,7 @@ fn omp_is_stopped_while_it_speaks_and_goes_on_in_a_new_child() {
         !asked.is_empty() && asked.iter().all(|asked| asked.saw("remember apple")),
         "{asked:?}"
     );
-    let entries = omp.entries();
+    let entries: Vec<_> = omp.entries().iter().map(ToString::to_string).collect();
     let told = ["user", "assistant[aborted]", "session_exit", "user", "assistant", "session_exit"];
     let told_in_order: Vec<_> =
         entries.iter().filter(|entry| told.contains(&entry.as_str())).collect();
@@ -125,7 +125,7 @@ fn one_turn(hosted: &mut Hosted) {
 /// nothing ended by the sweep.
 fn ends(left: &Left) -> Vec<(EndedHow, Option<Exit>)> {
     let children = left.children();
-    let told = |child: &[&ChildRow]| {
+    let told = |child: &[ChildRow]| {
         let [
             ChildRow::Started { .. },
             ChildRow::Exited { how, exit, requested: true, .. },

@@ -5,36 +5,46 @@
     clippy::unwrap_used,
     reason = "real processes, their files, and a watchdog over them"
 )]
+#![allow(dead_code, reason = "each suite uses its part of it")]
+
+pub mod edge;
+pub mod processes;
+pub mod session_file;
 
 use std::env;
-use std::fs;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use moored::agent::{AgentDefinition, Reopen};
-use moored::driver::{Host, HostConfig, NativeHost, Watch};
+use moored::agent::{AgentDefinition, Barrier, Reopen};
+use moored::driver::{Host, HostConfig, Watch};
 use moored::host::{CallContext, NewSession, Send, Stop};
 use moored::ids::{MessageId, SessionId};
 use moored::journal::{
     ChildRow, EndedAnswer, ItemBody, Role, Row, RowKind, SendMode, Snapshot, TurnBody, TurnState,
 };
-use moored::platform::ProcessIdentity;
-use moored::platform::native::SupervisorProgram;
+use moored::platform::native::{Native, SupervisorProgram};
+use moored::platform::{Mono, SharedPlatform};
+use moored::session::Policy;
 use moored::session::StopAnswer;
+use moored::session::ladder::Profile;
 use moored::session::record::SessionRecord;
-use moored::store::Store;
 use moored::store::sqlite::SqliteStore;
+use moored::store::{SharedStore, Store};
 use moored_real_omp_gated::{Kind, RealAgent, Sandbox, StubModel};
-use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+use self::edge::{Edge, Tapped};
+use self::processes::{ProcessIdentity, is_running};
+use self::session_file::{Entry, entries_of};
 
 /// A watchdog and no assertion: a loaded machine has taken 9 s to start an agent.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LOOK_OFTEN: Duration = Duration::from_micros(500);
 /// How long an agent that leaves at the end of its input may take on a loaded machine.
 const PATIENT_EOF_GRACE_MS: u64 = 30_000;
 
@@ -42,11 +52,31 @@ const PATIENT_EOF_GRACE_MS: u64 = 30_000;
 pub struct Hosted {
     pub model: StubModel,
     pub sandbox: Sandbox,
+    /// What crossed between the host and its agents.
+    pub edge: Arc<Edge>,
     runtime: Runtime,
+    platform: SharedPlatform,
+    store: SharedStore,
     host: Host,
     session: SessionId,
     watch: Watch,
     root: TempDir,
+}
+
+/// How the host and its agent are set up.
+pub struct Setup {
+    /// Makes the agent's definition.
+    pub definition: fn(Kind, &Sandbox) -> AgentDefinition,
+    /// Whether the agent is asked to save before its stdin is closed, whatever the definition says.
+    pub barrier: Barrier,
+    /// Whose windows end the agent.
+    pub profile: Profile,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { definition, barrier: Barrier::WhereOffered, profile: Profile::Posix }
+    }
 }
 
 /// What a host has left on disk.
@@ -58,24 +88,31 @@ pub struct Left {
 impl Hosted {
     /// Opens a host and makes the session; the agent starts with the first send.
     pub fn open(agent: &RealAgent) -> Self {
+        Self::open_as(agent, &Setup::default())
+    }
+
+    /// The same, set up in another way.
+    pub fn open_as(agent: &RealAgent, setup: &Setup) -> Self {
         let (model, root) = (StubModel::start().unwrap(), tempfile::tempdir().unwrap());
         let sandbox = agent.sandbox(&model, root.path()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let native = NativeHost {
-            state_dir: root.path().join("state"),
-            supervisor: SupervisorProgram::Program(env!("CARGO_BIN_EXE_gated-supervisor").into()),
-            config: HostConfig::default(),
-        };
-        let host = watched(&runtime, Host::open(native)).unwrap();
+        let store: SharedStore = Arc::new(SqliteStore::open(&state_of(root.path())).unwrap());
+        let supervisor = SupervisorProgram::Program(env!("CARGO_BIN_EXE_gated-supervisor").into());
+        let (inner, edge) = (Arc::new(Native::new(supervisor).unwrap()), Arc::default());
+        let platform: SharedPlatform = Arc::new(Tapped { inner, edge: Arc::clone(&edge) });
+        let on = (Arc::clone(&platform), Arc::clone(&store));
+        let config = HostConfig { policy: Policy::stock(setup.profile), ..HostConfig::default() };
+        let host = watched(&runtime, Host::open_on_thread(config, move || Ok(on))).unwrap();
         let session = SessionId(host.mint_id("session"));
+        let definition = (setup.definition)(agent.kind(), &sandbox);
         let new = NewSession {
             id: session.clone(),
-            agent: definition(agent.kind(), &sandbox),
+            agent: AgentDefinition { barrier: setup.barrier, ..definition },
             workspace: sandbox.workspace.display().to_string(),
         };
         watched(&runtime, host.create(new, host.call_context("smoke".into()))).unwrap();
         let watch = host.watch(&session);
-        Self { model, sandbox, runtime, host, session, watch, root }
+        Self { model, sandbox, edge, runtime, platform, store, host, session, watch, root }
     }
 
     /// Sends a message; it is on the host's disk then.
@@ -132,16 +169,52 @@ impl Hosted {
         watched(&self.runtime, self.host.close(&self.session, self.context())).unwrap()
     }
 
-    /// What runs of the agent.
-    pub fn processes(&self) -> Vec<String> {
-        processes_of(self.root.path())
+    /// What runs of the agent, its supervisor included.
+    pub fn processes(&self) -> Vec<ProcessIdentity> {
+        processes::of(self.root.path())
+    }
+
+    /// What the journal says of the children, as it is durable now.
+    pub fn children(&self) -> Vec<ChildRow> {
+        let stored = watched(&self.runtime, self.store.rows(self.session.clone())).unwrap();
+        assert_eq!(stored.fault, None);
+        stored.rows.into_iter().filter_map(child_row).collect()
+    }
+
+    /// The present moment, on the clock of [`Edge`].
+    pub fn now(&self) -> Mono {
+        self.platform.now()
+    }
+
+    /// The minute of the wall clock.
+    pub fn minute(&self) -> u64 {
+        self.platform.wall_ms() / 60_000
+    }
+
+    /// Looks until it is so.
+    pub fn until(&self, what: &str, is_so: impl FnMut(&Self) -> bool) {
+        self.look(LOOK_AGAIN, what, is_so);
+    }
+
+    /// Looks often until it is so, for what must be met at once.
+    pub fn until_at_once(&self, what: &str, is_so: impl FnMut(&Self) -> bool) {
+        self.look(LOOK_OFTEN, what, is_so);
+    }
+
+    fn look(&self, rest: Duration, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let mut waited = Duration::ZERO;
+        while !is_so(self) {
+            assert!(waited < SILENCE_MAX, "in vain waited for: {what}");
+            thread::sleep(rest);
+            waited += rest;
+        }
     }
 
     /// Shuts the host down and reads what it has left: on disk, and, as an assertion, among the
     /// processes.
     pub fn shut_down(&self) -> Left {
         watched(&self.runtime, self.host.shutdown()).unwrap();
-        let store = SqliteStore::open_read_only(&self.root.path().join("state")).unwrap();
+        let store = SqliteStore::open_read_only(&state_of(self.root.path())).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let mut image = watched(&self.runtime, store.load()).unwrap();
         assert_eq!(image.records.len(), 1);
@@ -152,12 +225,11 @@ impl Hosted {
         left
     }
 
-    /// The kinds of the entries of the agent's only session file: a message's role, with the word
-    /// it ended with if that is not the ordinary one; else its own type.
-    pub fn entries(&self) -> Vec<String> {
+    /// The entries of the agent's only session file.
+    pub fn entries(&self) -> Vec<Entry> {
         let files = self.sandbox.session_files().unwrap();
         assert_eq!(files.len(), 1, "{files:?}");
-        fs::read_to_string(&files[0]).unwrap().lines().map(entry).collect()
+        entries_of(&files[0])
     }
 
     fn context(&self) -> CallContext {
@@ -165,15 +237,19 @@ impl Hosted {
     }
 }
 
+impl Drop for Hosted {
+    /// Also when the test fails: what it started is ended before its folder goes.
+    fn drop(&mut self) {
+        let ended = async { tokio::time::timeout(SILENCE_MAX, self.host.shutdown()).await };
+        // A host that was shut down gives the same answer again; a failing test has said what is wrong.
+        let _ = self.runtime.block_on(ended);
+    }
+}
+
 impl Left {
     /// What the journal says of the children, in order.
-    pub fn children(&self) -> Vec<&ChildRow> {
-        let child = |row: &'_ Row| matches!(row.kind, RowKind::Child(_));
-        let rows = self.rows.iter().filter(|row| child(row));
-        rows.filter_map(
-            |row| if let RowKind::Child(child) = &row.kind { Some(child) } else { None },
-        )
-        .collect()
+    pub fn children(&self) -> Vec<ChildRow> {
+        self.rows.iter().cloned().filter_map(child_row).collect()
     }
 
     /// Nothing of the agents, and no supervisor, is left. Waits, for a supervisor leaves after its
@@ -190,7 +266,7 @@ impl Left {
         let mut waited = Duration::ZERO;
         loop {
             let running: Vec<_> = recorded.iter().filter(|process| is_running(process)).collect();
-            let started = processes_of(root);
+            let started = processes::of(root);
             if running.is_empty() && started.is_empty() {
                 return;
             }
@@ -202,17 +278,36 @@ impl Left {
 }
 
 /// The agent's definition by hand: the sandbox's command and environment, and nothing of ours.
-fn definition(kind: Kind, sandbox: &Sandbox) -> AgentDefinition {
-    let inherited = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+pub fn definition(kind: Kind, sandbox: &Sandbox) -> AgentDefinition {
     AgentDefinition {
         name: kind.name().to_owned(),
-        pin_env: sandbox.env.iter().cloned().collect(),
-        drop_env: inherited.collect(),
         reopen: if kind == Kind::Omp { Reopen::Resume } else { Reopen::Load },
         // Only for those that do leave: what is to be seen must not hang on the machine's load.
         eof_grace_ms: (kind != Kind::CodexAcp).then_some(PATIENT_EOF_GRACE_MS),
-        ..AgentDefinition::generic(sandbox.argv.clone())
+        ..sandboxed(AgentDefinition::generic(Vec::new()), sandbox)
     }
+}
+
+/// The definition that is shipped, in the sandbox.
+pub fn shipped(kind: Kind, sandbox: &Sandbox) -> AgentDefinition {
+    let shipped = AgentDefinition::builtin(kind.name()).unwrap();
+    let pinned = sandbox.env.iter().find(|(name, _)| name == "PI_CODING_AGENT_DIR").unwrap();
+    sandboxed(shipped.with("agent_dir", pinned.1.clone()).unwrap(), sandbox)
+}
+
+/// The same with the stock windows: no patience of the definition's own.
+pub fn shipped_with_stock_windows(kind: Kind, sandbox: &Sandbox) -> AgentDefinition {
+    AgentDefinition { eof_grace_ms: None, ..shipped(kind, sandbox) }
+}
+
+fn sandboxed(mut definition: AgentDefinition, sandbox: &Sandbox) -> AgentDefinition {
+    definition.command.clone_from(&sandbox.argv);
+    for (name, value) in &sandbox.env {
+        definition.pin_env.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    let inherited = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    definition.drop_env.extend(inherited.filter(|name| !definition.pin_env.contains_key(name)));
+    definition
 }
 
 /// The turns of a timeline, in order.
@@ -232,38 +327,15 @@ pub fn said(snapshot: &Snapshot, turn: &TurnBody) -> String {
     texts.collect()
 }
 
-fn entry(line: &str) -> String {
-    let entry: Value = serde_json::from_str(line).unwrap();
-    let names = [&entry["message"]["role"], &entry["customType"], &entry["type"]];
-    let name = names.into_iter().find_map(Value::as_str).unwrap_or("?");
-    match entry["message"]["stopReason"].as_str() {
-        None | Some("stop") => name.to_owned(),
-        Some(word) => format!("{name}[{word}]"),
-    }
+fn child_row(row: Row) -> Option<ChildRow> {
+    if let RowKind::Child(child) = row.kind { Some(child) } else { None }
+}
+
+fn state_of(root: &Path) -> PathBuf {
+    root.join("state")
 }
 
 fn watched<T>(runtime: &Runtime, story: impl Future<Output = T>) -> T {
     let story = async { tokio::time::timeout(SILENCE_MAX, story).await };
     runtime.block_on(story).expect("nothing has happened for too long")
-}
-
-/// The same process, and no zombie of it.
-fn is_running(process: &ProcessIdentity) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-    // The name in brackets may hold anything.
-    let fields: Vec<&str> =
-        stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
-    fields.get(19).is_some_and(|start| *start == process.start.to_string()) && fields[0] != "Z"
-}
-
-/// Processes whose environment names a place below `root`: every one an agent has started.
-fn processes_of(root: &Path) -> Vec<String> {
-    let root = root.display().to_string();
-    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-    let processes = processes.filter_map(|entry| Some(entry.ok()?.path()));
-    let ours = |path: &Path| {
-        let environment = fs::read(path.join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&environment).contains(&root)
-    };
-    processes.filter(|path| ours(path)).map(|path| path.display().to_string()).collect()
 }
