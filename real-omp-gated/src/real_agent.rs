@@ -77,6 +77,18 @@ impl RealAgent {
         }
     }
 
+    /// As [`or_skip`](Self::or_skip), for a suite that takes minutes: it is skipped as well where the agent is there and
+    /// nobody has asked for it by `MOORED_REAL_AGENTS`.
+    #[must_use]
+    pub fn where_asked_for(kind: Kind) -> Option<Self> {
+        if Wish::from_environment() == Wish::UseIfPresent {
+            let line = format!("skipped: {WISH_VARIABLE} does not ask for the long suites\n");
+            io::stderr().write_all(line.as_bytes()).ok();
+            return None;
+        }
+        Self::or_skip(kind)
+    }
+
     /// The same agent, asking before it uses a tool or not.
     #[must_use]
     pub fn with_approval(self, approval: Approval) -> Self {

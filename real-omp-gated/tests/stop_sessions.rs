@@ -32,7 +32,7 @@ const LATE_ONE_IN: usize = 40;
 // T95 (rules 1.9.3, 3.5): the session file after each Stop, no force where none is due, and what the next turn is sent.
 #[test]
 fn omp_is_stopped_at_every_moment_and_goes_on_in_the_same_session() {
-    let Some(omp) = RealAgent::or_skip(Kind::Omp) else { return };
+    let Some(omp) = RealAgent::where_asked_for(Kind::Omp) else { return };
     let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let told = Mutex::new(BTreeMap::<String, Told>::new());
     let mut jobs = Vec::new();
@@ -67,7 +67,7 @@ fn omp_is_stopped_at_every_moment_and_goes_on_in_the_same_session() {
 
 #[test]
 fn codex_acp_is_stopped_and_goes_on_in_the_same_session() {
-    let Some(codex) = RealAgent::or_skip(Kind::CodexAcp) else { return };
+    let Some(codex) = RealAgent::where_asked_for(Kind::CodexAcp) else { return };
     let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     stop_another(&codex);
 }
@@ -75,7 +75,7 @@ fn codex_acp_is_stopped_and_goes_on_in_the_same_session() {
 /// It mostly waits for the next minute, so it disturbs nobody's measurement.
 #[test]
 fn gemini_is_stopped_and_goes_on_or_the_host_says_that_it_does_not_remember() {
-    let Some(gemini) = RealAgent::or_skip(Kind::Gemini) else { return };
+    let Some(gemini) = RealAgent::where_asked_for(Kind::Gemini) else { return };
     stop_another(&gemini);
 }
 

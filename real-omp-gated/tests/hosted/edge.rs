@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use moored::platform::{
-    BoxFuture, ChildSpec, Mono, ORDERS_MAX, Platform, Report, SharedPlatform, SpawnError,
-    SpawnedChild,
+    BoxFuture, ChildSpec, FilePattern, FileTail, Mono, ORDERS_MAX, Platform, Report,
+    SharedPlatform, SpawnError, SpawnedChild,
 };
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -133,6 +133,10 @@ impl Platform for Tapped {
         let (spawned, platform) = (self.inner.spawn_child(spec), Arc::clone(&self.inner));
         let tap = Tap { child: number, edge: Arc::clone(&self.edge), platform };
         Box::pin(async move { Ok(tap.onto(spawned.await?)) })
+    }
+
+    fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
+        self.inner.read_tail(pattern, bytes_max)
     }
 
     fn entropy(&self) -> [u8; 16] {

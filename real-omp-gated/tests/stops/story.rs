@@ -5,8 +5,8 @@
 
 use moored::agent::Barrier;
 use moored::journal::{
-    ChildRow, EndedAnswer, EndedAs, ItemBody, Outcome, Resolution, RootProof, STOP_NOTE, Snapshot,
-    ToolStatus, TreeProof, TurnBody, TurnState,
+    AbortPersisted, ChildRow, EndedAnswer, EndedAs, ItemBody, Outcome, Resolution, RootProof,
+    STOP_NOTE, Snapshot, ToolStatus, TreeProof, TurnBody, TurnState,
 };
 use moored::platform::Exit;
 use moored::session::ladder::{EndedHow, Profile};
@@ -168,6 +168,7 @@ impl OneStop {
             _ => self.arm.kept(self.moment),
         };
         let lost = self.assert_file(&omp.entries(), kept);
+        self.assert_looked_up(omp, lost, kept);
         self.assert_next(omp, &next, lost, kept);
         told.stages.push(Stages::of(&omp.edge, self.nth, pressed));
         told.messages_lost += usize::from(lost);
@@ -284,6 +285,24 @@ impl OneStop {
         let wanted = if disposed { "dispose/normal" } else { "manual/normal" };
         assert!(exits.iter().all(|exit| exit == wanted), "{exits:?}, not {wanted}");
         false
+    }
+
+    /// What the host itself found in that file once the agent had left (decisions D20, D28).
+    fn assert_looked_up(&self, omp: &mut Hosted, lost: bool, kept: Kept) {
+        let children = omp.children();
+        let ChildRow::Settled { abort_persisted, .. } = &children[3 * self.nth - 1] else {
+            panic!("not settled: {children:?}")
+        };
+        let turn = omp.settled(self.turn());
+        assert_eq!(turn.delivery_unproven, lost);
+        let wanted = match kept {
+            _ if lost => AbortPersisted::No,
+            Kept::UntilThePress => AbortPersisted::No,
+            // Killed by the load of the machine: whatever the file has.
+            Kept::Some => return,
+            _ => AbortPersisted::Yes,
+        };
+        assert_eq!(*abort_persisted, Some(wanted), "{children:?}");
     }
 
     /// The next turn: in the same session, and the model is sent what came before.

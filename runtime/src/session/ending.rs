@@ -75,6 +75,9 @@ impl Session {
         self.closers.push(operation.clone());
         if let Some(over) = self.child.as_ref().and_then(|c| c.over.clone()) {
             self.answer_closers(now, Some(over));
+        } else if self.has_evicted(&operation) {
+            // It asks again, and the child that it let go is gone: the next one is not its (rule 3.1.3).
+            self.answer_closers(now, None);
         } else if let Some(child) = &self.child {
             if child.ending.is_some() || child.root.is_some() {
                 self.sometimes(CoverageMark::EvictJoinedEnd);
@@ -100,6 +103,13 @@ impl Session {
             self.refuse_closers();
         }
         self.advance(now);
+    }
+
+    /// This very operation has ended work already, and no child ends any more.
+    fn has_evicted(&self, operation: &Operation) -> bool {
+        let is_its = |stop: &StopEvent| stop.op == operation.op;
+        let ends = self.child.as_ref().is_some_and(|c| c.ending.is_some() || c.root.is_some());
+        !ends && self.plan.latest_stop().is_some_and(|(_, stop)| is_its(stop))
     }
 
     /// The host ends the child (rule 1.8.5). Nobody is answered: watch `is_at_rest` and `is_unproven`.

@@ -6,8 +6,8 @@ use super::rig::Rig;
 use crate::coverage::CoverageMark::{EvictAtRest, EvictEndedWork, EvictJoinedEnd};
 use crate::journal::{Mark, Outcome, RowKind, StopReason, SubmissionState, TurnState};
 use crate::platform::Exit;
-use crate::session::Answer;
 use crate::session::ladder::EndedHow;
+use crate::session::{Answer, Operation};
 use crate::status::Status;
 
 /// The reasons of the Stop events on disk.
@@ -104,6 +104,27 @@ fn what_waits_is_not_withdrawn_by_the_host_and_runs_on_the_next_child() {
     rig.handshake();
     assert_eq!(rig.expect("session/prompt")["params"]["prompt"][0]["text"], "waits");
     assert_eq!(rig.state_of("m2"), SubmissionState::HandedOver);
+}
+
+#[test]
+fn an_eviction_that_is_asked_again_ends_no_later_child() {
+    let mut rig = Rig::working("hello");
+    let operation = rig.call();
+    rig.session.evict(rig.now, operation.clone());
+    rig.settle();
+    rig.pass_ms(4_000);
+    rig.exits(Exit::Code(0));
+    rig.frames.clear();
+    rig.send("m2", "more");
+    rig.handshake();
+    rig.expect("session/prompt");
+    // The first answer was lost, or said that nothing could be proven.
+    let again = rig.call();
+    rig.session.evict(rig.now, Operation { call: again.call, ..operation });
+    rig.settle();
+    assert!(matches!(rig.answers.get(&again.call), Some(Answer::Closed(Ok(_)))));
+    assert!(rig.frames.is_empty() && rig.last_turn().state == TurnState::Running);
+    assert_eq!(events(&rig), [StopReason::Evict]);
 }
 
 #[test]
