@@ -107,6 +107,7 @@ macro_rules! each_document {
                 t41_stop_that_stopped_no_turn = "t41-stop-that-stopped-no-turn",
                 t43_close_abandons_what_waits = "t43-close-abandons-what-waits",
                 t44_host_stops_too = "t44-host-stops-too",
+                t43_evicted_mid_turn = "t43-evicted-mid-turn",
                 t46_end_turn_after_cancel = "t46-end-turn-after-cancel",
                 t54_asks_while_stopping = "t54-asks-while-stopping",
                 two_sends = "two-sends",

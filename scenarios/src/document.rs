@@ -178,6 +178,8 @@ pub enum Act {
     },
     /// Closes the session.
     Close,
+    /// The host lets the agent go, and keeps the session.
+    Evict,
     /// Shuts the host down and opens it again on the same store.
     Reopen,
     /// Something goes wrong, or is right again.
@@ -250,6 +252,7 @@ impl Act {
             "fault" => Self::Fault { fault: path::nested::<Struck>(fields)?.fault },
             "answer" => Self::Answer { option: path::nested::<Answered>(fields)?.option },
             "close" => path::nested::<Bare>(fields).map(|_| Self::Close)?,
+            "evict" => path::nested::<Bare>(fields).map(|_| Self::Evict)?,
             "reopen" => path::nested::<Bare>(fields).map(|_| Self::Reopen)?,
             "wait" => path::nested::<Bare>(fields).map(|_| Self::Wait)?,
             _ => return Err(format!("unknown action `{kind}`, expected one of {ACTS}")),
@@ -258,7 +261,7 @@ impl Act {
 }
 
 /// The names of the actions.
-const ACTS: &str = "`send`, `stop`, `answer`, `close`, `reopen`, `fault`, `wait`";
+const ACTS: &str = "`send`, `stop`, `answer`, `close`, `evict`, `reopen`, `fault`, `wait`";
 
 /// What must come of a scenario. What is absent is not looked at.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -199,6 +199,7 @@ fn telling(witness: SharedWitness) -> Tell {
                 moored_sim::scenario::Act::Stop { session: 0, turn: NamedTurn::None }
             }
             Act::Close => moored_sim::scenario::Act::Close { session: 0 },
+            Act::Evict => moored_sim::scenario::Act::Evict { session: 0 },
             _ => return,
         };
         let call = calls.fetch_add(1, Ordering::SeqCst);

@@ -402,6 +402,12 @@ impl Play {
                     closed.await.map(|_| Answered::Done).map_err(name)
                 })
             }
+            Act::Evict => {
+                let evicted = host.evict(&session, context);
+                spawn(platform, "evict", async move {
+                    evicted.await.map(|_| Answered::Done).map_err(name)
+                })
+            }
             Act::Fault { .. } | Act::Reopen | Act::Wait => return,
         };
         if action.unanswered {

@@ -166,19 +166,19 @@ impl Host {
         }
     }
 
-    /// Lets a session's child go and keeps the session; answered with how the child ended. A turn that runs is cut: it is the
-    /// host that ends it, so it reads interrupted, not stopped by a person, and never "Stopping..." (rules 3.4.9, 3.10).
-    /// What waits, and the next message, start another child.
+    /// Lets a session's child go and keeps the session. Answered at once, with whether it ended work; the summary says when
+    /// the child is gone. A turn that runs is cut: it is the host that ends it, so it reads interrupted, not stopped by a
+    /// person, and never "Stopping..." (rules 3.4.9, 3.10). What waits, and the next message, start another child.
     pub fn evict(
         &self,
         session: &SessionId,
         context: CallContext,
-    ) -> impl Future<Output = Result<EndedAnswer, RefusedOperation>> + std::marker::Send + use<>
+    ) -> impl Future<Output = Result<StopAnswer, RefusedOperation>> + std::marker::Send + use<>
     {
         let answer = self.command(session, Command::Evict, context);
         async move {
             match answer.await? {
-                Answer::Closed(result) => result,
+                Answer::Stopped(result) => result,
                 _ => Err(mismatched()),
             }
         }

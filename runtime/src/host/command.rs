@@ -66,19 +66,21 @@ impl Command {
         match self {
             Self::Create { .. } => Answer::Created(Err(refusal)),
             Self::Send(_) => Answer::Sent(Err(refusal)),
-            Self::Stop(_) => Answer::Stopped(Err(refusal)),
+            Self::Stop(_) | Self::Evict => Answer::Stopped(Err(refusal)),
             Self::Answer(_) => Answer::Answered(Err(refusal)),
-            Self::Close | Self::Evict => Answer::Closed(Err(refusal)),
+            Self::Close => Answer::Closed(Err(refusal)),
         }
     }
 
     /// What a replay of this call answers; `None` when nothing is known of the first and it must run again.
     ///
-    /// A Stop never runs again, whatever became of the first (rule 3.1.3). Every other call may: a session's id, a
+    /// A Stop never runs again, whatever became of the first (rule 3.1.3), and neither does an eviction. Every other call may: a session's id, a
     /// message's id, a question's revision and a closed session each make a second run harmless.
     pub fn replay(&self, outcome: &LedgerOutcome) -> Option<Answer> {
-        if let (Self::Stop(stop), false) = (self, matches!(outcome, LedgerOutcome::Failed(_))) {
-            return Some(Answer::Stopped(Ok(not_again(stop))));
+        if let (Some(answer), false) =
+            (self.not_again(), matches!(outcome, LedgerOutcome::Failed(_)))
+        {
+            return Some(answer);
         }
         match outcome {
             // A refusal that was stored with what it refused reads as one.
@@ -92,19 +94,29 @@ impl Command {
 
     /// What a call answers that joined an earlier one of the same operation, when that one is answered.
     pub fn joined(&self, answer: &Answer) -> Answer {
-        match (self, answer) {
-            (Self::Stop(stop), Answer::Stopped(Ok(_))) => Answer::Stopped(Ok(not_again(stop))),
+        match (self.not_again(), answer) {
+            (Some(not_again), Answer::Stopped(Ok(_))) => not_again,
             _ => answer.clone(),
         }
+    }
+
+    /// What a Stop or an eviction answers that was asked for before.
+    fn not_again(&self) -> Option<Answer> {
+        let turn = match self {
+            Self::Stop(stop) => stop.turn.clone(),
+            Self::Evict => None,
+            _ => return None,
+        };
+        Some(Answer::Stopped(Ok(StopAnswer { turn, cancelled: false })))
     }
 
     fn succeeded(&self, text: &str) -> Option<Answer> {
         match self {
             Self::Create { .. } => Some(Answer::Created(Ok(()))),
             Self::Send(_) => parse(text).map(|accepted| Answer::Sent(Ok(accepted))),
-            Self::Stop(stop) => Some(Answer::Stopped(Ok(not_again(stop)))),
+            Self::Stop(_) | Self::Evict => self.not_again(),
             Self::Answer(_) => parse(text).map(|answered| Answer::Answered(Ok(answered))),
-            Self::Close | Self::Evict => parse(text).map(|ended| Answer::Closed(Ok(ended))),
+            Self::Close => parse(text).map(|ended| Answer::Closed(Ok(ended))),
         }
     }
 }
@@ -143,10 +155,6 @@ fn passes(code: RefusalCode) -> bool {
     )
 }
 
-fn not_again(stop: &Stop) -> StopAnswer {
-    StopAnswer { turn: stop.turn.clone(), cancelled: false }
-}
-
 fn fields<T: serde::Serialize>(value: &T) -> Value {
     #[expect(
         clippy::expect_used,
@@ -157,4 +165,25 @@ fn fields<T: serde::Serialize>(value: &T) -> Value {
 
 fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_work_is_never_done_twice_whatever_became_of_the_first() {
+        let not_again = Answer::Stopped(Ok(StopAnswer { turn: None, cancelled: false }));
+        for command in [Command::Stop(Stop { turn: None }), Command::Evict] {
+            for outcome in [LedgerOutcome::Pending, LedgerOutcome::Unknown] {
+                assert_eq!(command.replay(&outcome), Some(not_again.clone()), "{outcome:?}");
+            }
+            let done = Answer::Stopped(Ok(StopAnswer { turn: None, cancelled: true }));
+            let kept = outcome_of(&done).expect("it is remembered");
+            assert_eq!(command.replay(&kept), Some(not_again.clone()));
+            assert_eq!(command.joined(&done), not_again);
+        }
+        // A close may run again: a closed session makes that harmless.
+        assert_eq!(Command::Close.replay(&LedgerOutcome::Pending), None);
+    }
 }

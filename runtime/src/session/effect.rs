@@ -179,11 +179,11 @@ pub enum Answer {
     Created(Result<(), RefusedOperation>),
     /// To a send.
     Sent(Result<Accepted, RefusedOperation>),
-    /// To a Stop.
+    /// To a Stop, and to an eviction.
     Stopped(Result<StopAnswer, RefusedOperation>),
     /// To an answer of a permission request.
     Answered(Result<ItemKeyAnswer, RefusedOperation>),
-    /// To a close or an eviction: how the child ended and what is proven.
+    /// To a close: how the child ended and what is proven.
     Closed(Result<EndedAnswer, RefusedOperation>),
 }
 

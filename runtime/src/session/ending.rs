@@ -62,54 +62,39 @@ impl Session {
         self.advance(now);
     }
 
-    /// The host lets the child go and keeps the session: what waits, and the next message, start another (rule 3.10).
+    /// The host lets the child go and keeps the session: what waits, and the next message, start another (rule 3.10). It is
+    /// answered at once with whether it ended work, and asked again it does nothing again, both as a Stop (rule 3.1.3).
     ///
     /// The event is written only where work ends (rule 3.10.1). What the machine has heard is in its plan at once, so there is
     /// nothing to drain before it looks. A person's Stop that still decides over anything has a child that ends already,
     /// which this joins without an event of its own (rules 3.10.2, 3.10.3).
     pub fn evict(&mut self, now: Moment, operation: Operation) {
         if let Some(code) = self.refuses_commands() {
-            self.answer_now(operation.call, Answer::Closed(Err(RefusedOperation::new(code))));
+            self.answer_now(operation.call, Answer::Stopped(Err(RefusedOperation::new(code))));
             return;
         }
-        self.closers.push(operation.clone());
-        if let Some(over) = self.child.as_ref().and_then(|c| c.over.clone()) {
-            self.answer_closers(now, Some(over));
-        } else if self.has_evicted(&operation) {
-            // It asks again, and the child that it let go is gone: the next one is not its (rule 3.1.3).
-            self.answer_closers(now, None);
-        } else if let Some(child) = &self.child {
-            if child.ending.is_some() || child.root.is_some() {
-                self.sometimes(CoverageMark::EvictJoinedEnd);
-            } else if self.is_working() {
-                self.sometimes(CoverageMark::EvictEndedWork);
-                let event = StopEvent {
-                    op: operation.op,
-                    reason: StopReason::Evict,
-                    turn: self.plan.running_turn().map(|turn| turn.turn.clone()),
-                    named: false,
-                    at_ms: now.wall_ms,
-                };
-                self.plan(now, Draft::rows(vec![RowKind::Mark { mark: Mark::Stop(event) }]));
-            } else {
-                self.sometimes(CoverageMark::EvictAtRest);
-            }
-            self.end_child_as(now, Cause::Asked(StopReason::Evict));
-            self.wound_down(now);
-            self.retry_unproven_end(now);
-        } else if self.record.lease.claim == Claim::Released {
-            self.answer_closers(now, None);
-        } else {
-            self.refuse_closers();
-        }
-        self.advance(now);
-    }
-
-    /// This very operation has ended work already, and no child ends any more.
-    fn has_evicted(&self, operation: &Operation) -> bool {
-        let is_its = |stop: &StopEvent| stop.op == operation.op;
         let ends = self.child.as_ref().is_some_and(|c| c.ending.is_some() || c.root.is_some());
-        !ends && self.plan.latest_stop().is_some_and(|(_, stop)| is_its(stop))
+        let mut rows = Vec::new();
+        if ends {
+            self.sometimes(CoverageMark::EvictJoinedEnd);
+        } else if self.child.is_some() && self.is_working() {
+            self.sometimes(CoverageMark::EvictEndedWork);
+            let event = StopEvent {
+                op: operation.op.clone(),
+                reason: StopReason::Evict,
+                turn: self.plan.running_turn().map(|turn| turn.turn.clone()),
+                named: false,
+                at_ms: now.wall_ms,
+            };
+            rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+        } else if self.child.is_some() {
+            self.sometimes(CoverageMark::EvictAtRest);
+        }
+        self.answer_stop(now, &operation, None, !rows.is_empty(), rows);
+        self.end_child_as(now, Cause::Asked(StopReason::Evict));
+        self.wound_down(now);
+        self.retry_unproven_end(now);
+        self.advance(now);
     }
 
     /// The host ends the child (rule 1.8.5). Nobody is answered: watch `is_at_rest` and `is_unproven`.

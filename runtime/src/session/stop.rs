@@ -214,7 +214,7 @@ impl Session {
     }
 
     /// The answer never waits for the store: a Stop may run without its row (rule 5.10.5).
-    fn answer_stop(
+    pub(super) fn answer_stop(
         &mut self,
         now: Moment,
         operation: &Operation,
