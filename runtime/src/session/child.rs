@@ -114,7 +114,7 @@ impl Cause {
 pub(super) struct Ending {
     pub(super) cause: Cause,
     pub(super) barrier: BarrierState,
-    /// A turn of it has ended since: nothing that it says opens another (rule 3.5.7).
+    /// It was asked for, and a turn of it has ended since: nothing that it says opens another (rule 3.5.7).
     pub(super) turn_left: bool,
     /// Absent while a turn is being wound down (rule 1.8.1), and at the barrier behind it (decision D13).
     pub(super) ladder: Option<Ladder>,
@@ -271,7 +271,7 @@ impl Child {
 
     /// Unless it was asked to end and the turn that it had is over (rule 3.5.7).
     pub(super) fn may_open_a_turn(&self) -> bool {
-        !self.ending.as_ref().is_some_and(|e| e.turn_left && e.cause.is_requested())
+        !self.ending.as_ref().is_some_and(|e| e.turn_left)
     }
 
     /// A person's answer to one of its questions is on its way to the disk, and from there to it.

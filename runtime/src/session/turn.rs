@@ -212,7 +212,7 @@ impl Session {
             child.ended.pop_front();
         }
         child.ended.push_back(EndedTurn { turn, state, ended: now.mono, tools: open.tools });
-        if let Some(ending) = child.ending.as_mut() {
+        if let Some(ending) = child.ending.as_mut().filter(|e| e.cause.is_requested()) {
             ending.turn_left = true;
         }
         self.release_asks();
