@@ -59,3 +59,9 @@ pub const STDOUT_DRAIN_MS: u64 = 1_000;
 pub const SESSION_FILE_READ_MS: u64 = 1_000;
 /// How much of the end of that file is read.
 pub const SESSION_FILE_TAIL_MAX: u64 = 8 * 1_024 * 1_024;
+/// Longest pattern of a session file's path.
+pub const SESSION_FILE_GLOB_BYTES_MAX: usize = 4_096;
+/// Looks into files that may be under way on one machine; with more, some file system hangs.
+pub const FILE_LOOKS_MAX: usize = 8;
+/// Entries of folders that one look goes through.
+pub const FILE_LOOK_ENTRIES_MAX: usize = 65_536;

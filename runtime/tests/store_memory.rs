@@ -103,7 +103,7 @@ fn a_refused_transaction_leaves_nothing_and_may_come_again() {
             assert_eq!(first.await, retry(reason));
             assert_eq!(second.await, retry(RetryReason::Behind));
             assert!(store.disk().image().records.is_empty());
-            assert_eq!(store.submit(creation("a")).await, Ok(()));
+            assert_eq!(store.submit(resuming(creation("a"))).await, Ok(()));
             assert_eq!(store.submit(rows("a", 2..=2)).await, Ok(()));
         }
     });

@@ -148,11 +148,14 @@ pub enum Access {
 }
 
 /// Where the agent keeps a session. `{ENV_NAME}` stands for a pinned variable, `{session}` for the agent's session id.
+/// Values are put in as they are: nothing in them is a pattern. Links below the folders that are named are not followed.
 /// The header is not read in this version: the checks of decision D16 rest on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionFile {
-    /// A path with `*` for any run of characters inside one component.
+    /// An absolute path with `{session}` in it, and `*` for any run of characters inside one component.
+    #[serde(deserialize_with = "session_file::glob_text")]
+    #[schemars(regex(pattern = r"^[/{].*\{session\}"))]
     pub glob: String,
     /// Where the file's header says what it is.
     pub header: SessionFileHeader,

@@ -82,14 +82,23 @@ impl AgentDefinition {
             invalid(if path == "." { String::new() } else { path }, error.inner())
         })?;
         reader.end().map_err(|error| invalid(String::new(), &error))?;
-        match definition.idle_value() {
-            None => Ok(definition),
-            Some(name) => Err(DefinitionError::Invalid {
+        if let Some(name) = definition.idle_value() {
+            return Err(DefinitionError::Invalid {
                 line: line_of(document, name),
                 field: format!("values.{name}"),
                 reason: format!("no pinned variable has {{{name}}} in it"),
-            }),
+            });
         }
+        if let Some(name) = definition.unpinned_in_glob() {
+            return Err(DefinitionError::Invalid {
+                line: line_of(document, "glob"),
+                field: "session_file.glob".to_owned(),
+                reason: format!(
+                    "{name} is no pinned variable, and no session's file is found by it"
+                ),
+            });
+        }
+        Ok(definition)
     }
 
     /// Gives the definition a value it asks for.

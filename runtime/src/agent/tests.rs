@@ -63,10 +63,22 @@ fn an_error_names_the_field_and_the_line() {
             "unknown variant `fine`",
         ),
         (
-            "{\"name\": \"a\",\n \"session_file\": {\"glob\": \"*\", \"header\": {\"id\": \"id\"}}}",
+            "{\"name\": \"a\",\n \"session_file\": {\"glob\": \"/{session}\", \"header\": {\"id\": \"id\"}}}",
             2,
             "session_file.header",
             "missing field `cwd`",
+        ),
+        (
+            "{\"name\": \"a\",\n \"session_file\": {\n \"glob\": \"/x/**/{session}\"}}",
+            3,
+            "session_file.glob",
+            "`**`",
+        ),
+        (
+            "{\"name\": \"a\",\n \"session_file\": {\n \"glob\": \"{DRI}/{session}\", \"header\": {\"id\": \"i\", \"cwd\": \"c\"}}}",
+            3,
+            "session_file.glob",
+            "DRI is no pinned variable",
         ),
         ("{\"name\": \"a\", \"command\": [\"x\",\n 2]}", 2, "command[1]", "invalid type"),
         ("{\"name\": \"a\",\n \"eof_grace_ms\": -1}", 2, "eof_grace_ms", "invalid value"),

@@ -182,6 +182,11 @@ impl Fold {
         self.submissions.get(message)
     }
 
+    /// Every message, in no order of time.
+    pub fn submissions(&self) -> impl Iterator<Item = (&MessageId, &Submission)> {
+        self.submissions.iter()
+    }
+
     /// Messages that were accepted and not handed over, oldest first.
     pub fn queued(&self) -> impl Iterator<Item = &MessageId> {
         self.queued.values()

@@ -2,26 +2,93 @@
 
 use std::fmt;
 
-/// A path in which `*` stands for any run of characters of one component. Values that are no pattern were escaped
-/// (`AgentDefinition::session_file_pattern`).
+use glob::Pattern;
+
+/// An absolute path, some of whose components are patterns, in which `*` stands for any run of characters. A star never
+/// stands for a `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FilePattern(String);
+pub struct FilePattern(Vec<PathComponent>);
+
+/// One step of a [`FilePattern`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathComponent {
+    /// Just this name.
+    Name(String),
+    /// Whatever name is like that.
+    Like(Pattern),
+}
+
+/// A part of the text that a [`FilePattern`] is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternPart<'a> {
+    /// Itself, whatever is in it. It may lead through several folders.
+    Text(&'a str),
+    /// Any run of characters of one component.
+    Star,
+}
 
 impl FilePattern {
-    /// From a pattern of the `glob` crate's form.
-    pub fn new(pattern: impl Into<String>) -> Self {
-        Self(pattern.into())
+    /// From its parts, in order. None when they make no absolute path, or one that leads back (`..`).
+    pub fn of<'a>(parts: impl IntoIterator<Item = PatternPart<'a>>) -> Option<Self> {
+        let mut steps = vec![Vec::new()];
+        for part in parts {
+            let mut pieces = match part {
+                PatternPart::Text(text) => text.split('/'),
+                PatternPart::Star => {
+                    steps.last_mut()?.push(part);
+                    continue;
+                }
+            };
+            steps.last_mut()?.extend(pieces.next().map(PatternPart::Text));
+            steps.extend(pieces.map(|piece| vec![PatternPart::Text(piece)]));
+        }
+        let mut steps = steps.into_iter();
+        let before_the_root = steps.next()?;
+        if before_the_root.iter().any(|part| *part != PatternPart::Text("")) {
+            return None;
+        }
+        let components: Option<Vec<_>> = steps.map(|parts| PathComponent::of(&parts)).collect();
+        components.filter(|components| !components.is_empty()).map(Self)
     }
 
-    /// As text.
-    pub fn as_str(&self) -> &str {
+    /// The components below `/`: at least one.
+    pub fn components(&self) -> &[PathComponent] {
         &self.0
     }
 
     /// Whether a path is as the pattern says.
     pub fn matches(&self, path: &str) -> bool {
-        let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
-        glob::Pattern::new(&self.0).is_ok_and(|pattern| pattern.matches_with(path, options))
+        let Some(path) = path.strip_prefix('/') else { return false };
+        let names: Vec<&str> = path.split('/').collect();
+        names.len() == self.0.len() && self.0.iter().zip(names).all(|(c, name)| c.matches(name))
+    }
+}
+
+impl PathComponent {
+    fn of(parts: &[PatternPart<'_>]) -> Option<Self> {
+        if parts.contains(&PatternPart::Star) {
+            // `glob` reads its own signs in a text; escaped, only our stars are left of them.
+            let signs = parts.iter().map(|part| match part {
+                PatternPart::Text(text) => Pattern::escape(text),
+                PatternPart::Star => "*".to_owned(),
+            });
+            return Pattern::new(&signs.collect::<String>()).ok().map(Self::Like);
+        }
+        let texts = parts.iter().map(|part| match part {
+            PatternPart::Text(text) => *text,
+            PatternPart::Star => "",
+        });
+        let name: String = texts.collect();
+        let leads_on = !matches!(name.as_str(), "" | "." | "..") && !name.contains('\0');
+        leads_on.then_some(Self::Name(name))
+    }
+
+    /// Whether a name is like it.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Name(own) => own == name,
+            Self::Like(pattern) => pattern.matches(name),
+        }
     }
 }
 
@@ -30,7 +97,7 @@ impl FilePattern {
 pub enum FileTail {
     /// No file is as the pattern says.
     Missing,
-    /// More than one is, or it is no regular file, or it cannot be read: nothing can be said.
+    /// More than one is, or it is no regular file, or it cannot be read or looked for: nothing can be said.
     Unreadable,
     /// Its last bytes.
     Read {
@@ -57,12 +124,34 @@ impl fmt::Debug for FileTail {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use PatternPart::{Star, Text};
 
     #[test]
     fn a_star_stays_inside_its_component() {
-        let pattern = FilePattern::new("/store/sessions/*/*_s1.jsonl");
+        let parts = [Text("/store/sessions/"), Star, Text("/"), Star, Text("_s1.jsonl")];
+        let pattern = FilePattern::of(parts).expect("an absolute path");
         assert!(pattern.matches("/store/sessions/ws/2026_s1.jsonl"));
         assert!(!pattern.matches("/store/sessions/ws/deeper/2026_s1.jsonl"));
         assert!(!pattern.matches("/store/sessions/ws/2026_s2.jsonl"));
+        assert!(!pattern.matches("store/sessions/ws/2026_s1.jsonl"));
+    }
+
+    #[test]
+    fn what_is_no_star_is_itself() {
+        let pattern = FilePattern::of([Text("/a[*]?/"), Star, Text("[b]"), Star]);
+        let pattern = pattern.expect("an absolute path");
+        assert!(pattern.matches("/a[*]?/x[b]y"));
+        assert!(!pattern.matches("/a[*]?/xby"));
+        assert!(!pattern.matches("/ax/x[b]y"));
+    }
+
+    #[test]
+    fn a_path_that_is_not_absolute_or_leads_back_is_none() {
+        for path in ["", "a", "a/b", "/", "/a/", "//a", "/a/../b", "/a/./b", "/a\0"] {
+            assert_eq!(FilePattern::of([Text(path)]), None, "{path:?}");
+        }
+        assert_eq!(FilePattern::of([Star, Text("/a")]), None);
+        assert_eq!(FilePattern::of([]), None);
+        assert_eq!(FilePattern::of([Text("/a"), Text("/b")]), FilePattern::of([Text("/a/b")]));
     }
 }

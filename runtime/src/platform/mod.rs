@@ -13,7 +13,7 @@ mod tasks;
 mod time;
 mod watched;
 
-pub use file::{FilePattern, FileTail};
+pub use file::{FilePattern, FileTail, PathComponent, PatternPart};
 pub use process::*;
 pub use race::{Raced, race, when};
 pub use tasks::{AbortHandle, Task, TaskError, Tasks, spawn};

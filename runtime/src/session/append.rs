@@ -1,6 +1,6 @@
 //! Persist before act: rows are planned at the step, and what rests on them waits for them to be durable.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::machine::Session;
 use super::timers::Timer;
@@ -50,6 +50,8 @@ pub(super) struct Appends {
     waiting: VecDeque<Waiting>,
     bytes: usize,
     refusing: bool,
+    /// A unit was submitted since every refusal was read: what follows it does not resume ([`Unit::resumes`]).
+    goes_on: bool,
     closed: bool,
 }
 
@@ -76,11 +78,15 @@ impl Appends {
     /// `durable` with everything on it that waits.
     pub(super) fn over(&self, durable: &Fold) -> Fold {
         let mut fold = durable.clone();
+        self.apply_to(&mut fold);
+        fold
+    }
+
+    fn apply_to(&self, fold: &mut Fold) {
         let mut touched = Touched::unheard();
         for row in self.waiting.iter().flat_map(|w| &w.unit.rows) {
             fold.apply(row, &mut touched);
         }
-        fold
     }
 
     /// Bytes of text that wait to be stored.
@@ -187,16 +193,18 @@ impl Session {
             self.record.revision += 1;
             RecordChange { expected_revision, record: self.record.clone() }
         });
+        let in_flight = !self.appends.refusing;
+        let resumes = in_flight && !std::mem::replace(&mut self.appends.goes_on, in_flight);
         let unit = Box::new(Unit {
             session: self.record.session.clone(),
             fence: self.record.lease.fence,
             rows,
             ledger: draft.ledger,
             record,
+            resumes,
         });
         self.appends.next += 1;
         let ticket = Ticket(self.appends.next);
-        let in_flight = !self.appends.refusing;
         if in_flight {
             self.effects.push_back(Effect::Append { ticket, unit: unit.clone() });
         } else {
@@ -276,10 +284,14 @@ impl Session {
                 if self.plants(PlantedBug::LoseRowsOnRefusal) {
                     return self.lose_refused(now, ticket);
                 }
-                for waiting in self.appends.waiting.iter_mut().filter(|w| w.ticket == ticket) {
-                    waiting.in_flight = false;
-                }
+                let Some(waiting) = self.appends.waiting.iter_mut().find(|w| w.ticket == ticket)
+                else {
+                    // It was given up when the unit before it was refused.
+                    return;
+                };
+                waiting.in_flight = false;
                 self.appends.refusing = true;
+                self.give_up_unsaved_sends();
                 if !self.timers.is_armed(Timer::StoreRetry) {
                     self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
                 }
@@ -309,12 +321,19 @@ impl Session {
             self.timers.arm(Timer::StoreRetry, now.mono.plus_ms(STORE_RETRY_MS));
             return;
         }
+        self.appends.goes_on = false;
+        if self.appends.is_empty() {
+            // Nothing is left that could tell: the next thing to save does.
+            self.appends.refusing = false;
+            self.regulate_reading();
+        }
         self.submit_waiting();
     }
 
     fn submit_waiting(&mut self) {
         for waiting in self.appends.waiting.iter_mut().filter(|w| !w.in_flight) {
             waiting.in_flight = true;
+            waiting.unit.resumes = !std::mem::replace(&mut self.appends.goes_on, true);
             let effect = Effect::Append { ticket: waiting.ticket, unit: waiting.unit.clone() };
             self.effects.push_back(effect);
         }
@@ -387,6 +406,86 @@ impl Session {
             let generation = child.generation.clone();
             self.effects.push_back(Effect::Read { generation, on });
         }
+    }
+}
+
+/// A send may not run without its row (rule 5.10.5): refused with it, it leaves nothing (decision D8).
+impl Session {
+    /// Refuses by name every send whose row is not on disk, and takes back what was planned for it. The store has taken
+    /// nothing from the refused unit on, so what stays is numbered anew.
+    fn give_up_unsaved_sends(&mut self) {
+        let unsaved = self.appends.unsaved_sends();
+        if unsaved.is_empty() {
+            return;
+        }
+        let mut next = self.durable.cursor().seq;
+        for waiting in &mut self.appends.waiting {
+            if waiting.unit.rows.iter().any(|row| is_submission(&row.kind)) {
+                waiting.unit.ledger = None;
+            }
+            waiting.unit.rows.retain_mut(|row| keeps_anything(&mut row.kind, &unsaved));
+            for row in &mut waiting.unit.rows {
+                next += 1;
+                row.seq = next;
+            }
+            let is_of_it = |gate: &Gate| match gate {
+                Gate::Prompt(_, message) => unsaved.contains(message),
+                Gate::Answer(_, answer) => {
+                    matches!(&**answer, Answer::Sent(Ok(sent)) if unsaved.contains(&sent.message_id))
+                }
+                _ => false,
+            };
+            for gate in waiting.gates.extract_if(.., |gate| is_of_it(gate)) {
+                let Gate::Answer(call, answer) = gate else { continue };
+                self.met.sometimes(CoverageMark::SendNotSaved);
+                let refused = RefusedOperation::new(RefusalCode::NotSaved);
+                self.effects.push_back(Effect::Answer { call, answer: answer.refused(refused) });
+            }
+            let bytes = waiting.unit.rows.iter().map(|row| weight(&row.kind)).sum();
+            self.appends.bytes = self.appends.bytes + bytes - waiting.bytes;
+            waiting.bytes = bytes;
+        }
+        self.appends.waiting.retain(|w| {
+            let unit = &w.unit;
+            !(unit.rows.is_empty() && unit.ledger.is_none() && unit.record.is_none())
+                || !w.gates.is_empty()
+        });
+        self.plan = self.durable.planning_copy();
+        self.appends.apply_to(&mut self.plan);
+        if let Some(child) = self.child.as_mut() {
+            child.dispatching = child.dispatching.take().filter(|m| !unsaved.contains(m));
+            child.start_for = child.start_for.take().filter(|m| !unsaved.contains(m));
+        }
+    }
+}
+
+impl Appends {
+    /// The messages whose acceptance waits to be stored.
+    fn unsaved_sends(&self) -> BTreeSet<MessageId> {
+        let rows = self.waiting.iter().flat_map(|w| &w.unit.rows);
+        rows.filter_map(|row| match &row.kind {
+            RowKind::Submission { message_id, .. } => Some(message_id.clone()),
+            _ => None,
+        })
+        .collect()
+    }
+}
+
+fn is_submission(kind: &RowKind) -> bool {
+    matches!(kind, RowKind::Submission { .. })
+}
+
+/// Takes what is about these messages out of a row; whether anything is left.
+fn keeps_anything(kind: &mut RowKind, unsaved: &BTreeSet<MessageId>) -> bool {
+    match kind {
+        RowKind::Submission { message_id, .. } => !unsaved.contains(message_id),
+        RowKind::Dispatch(row) => !unsaved.contains(&row.message_id),
+        RowKind::Batch { mutations, .. } => {
+            mutations
+                .retain(|m| !matches!(m, Mutation::Dispatch(d) if unsaved.contains(&d.message_id)));
+            !mutations.is_empty()
+        }
+        _ => true,
     }
 }
 

@@ -54,7 +54,7 @@ impl Session {
             self.answer_now(operation.call, Answer::Sent(Err(RefusedOperation::new(code))));
             return;
         }
-        let steer = send.mode == SendMode::Steer;
+        self.note_held_steer(&send);
         let row = RowKind::Submission {
             message_id: send.message_id.clone(),
             fingerprint: print,
@@ -70,9 +70,7 @@ impl Session {
         let draft =
             Draft::rows(vec![row]).answering(self, now, &operation, Answer::Sent(Ok(accepted)));
         self.plan(now, draft);
-        if steer {
-            self.steer(now);
-        }
+        self.steer(now);
         // An end that was not proven is tried again by whoever needs the agent (rule 1.8.8).
         self.retry_unproven_end(now);
         self.advance(now);
@@ -117,14 +115,27 @@ impl Session {
         }
     }
 
-    /// The message that goes next.
-    fn next_message(&self) -> Option<MessageId> {
-        self.held_back().or_else(|| {
-            let steer = |m: &&MessageId| {
-                self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer)
-            };
-            self.plan.queued().find(steer).or_else(|| self.plan.queued().next()).cloned()
+    fn note_held_steer(&mut self, send: &Send) {
+        let ends = self.child.as_ref().is_some_and(|c| c.ending.is_some() || c.root.is_some());
+        if ends && send.mode == SendMode::Steer {
+            let plan = &self.plan;
+            self.held_steers.retain(|m| plan.queued().any(|queued| queued == m));
+            self.held_steers.push(send.message_id.clone());
+        }
+    }
+
+    /// The messages that are to cut the prompt that runs, oldest first (rule 2.5).
+    fn waiting_steers(&self) -> impl Iterator<Item = &MessageId> {
+        self.plan.queued().filter(|m| {
+            self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer)
+                && !self.held_steers.contains(m)
         })
+    }
+
+    /// The message that goes next.
+    pub(super) fn next_message(&self) -> Option<MessageId> {
+        let waiting = || self.waiting_steers().next().or_else(|| self.plan.queued().next());
+        self.held_back().or_else(|| waiting().cloned())
     }
 
     /// The message whose frame was held back, unless it was rejected meanwhile.
@@ -279,12 +290,8 @@ impl Session {
 
     /// A steer that waits cuts the running prompt, once (rules 2.5.1, 2.5.2).
     fn steer(&mut self, now: Moment) {
-        let waiting = self
-            .plan
-            .queued()
-            .any(|m| self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer));
         let running = self.child.as_ref().is_some_and(|c| c.is_ready() && c.prompt.is_some());
-        if waiting && running {
+        if running && self.waiting_steers().next().is_some() {
             self.sometimes(CoverageMark::SteerCut);
             self.withdraw_asks(now);
             self.cancel_prompt(now);

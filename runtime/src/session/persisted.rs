@@ -9,7 +9,9 @@ use super::machine::Session;
 use super::timers::Timer;
 use crate::coverage::CoverageMark;
 use crate::ids::{Generation, TurnKey, key};
-use crate::journal::{AbortPersisted, Item, ItemBody, TurnBody, TurnState, turn_item};
+use crate::journal::{
+    AbortPersisted, Item, ItemBody, SubmissionState, TurnBody, TurnState, turn_item, user_item,
+};
 use crate::limits::{SESSION_FILE_READ_MS, SESSION_FILE_TAIL_MAX};
 use crate::platform::{FileTail, Moment};
 
@@ -43,10 +45,15 @@ impl Session {
         let agent = &self.record.agent;
         let Some(child) = self.child.as_mut() else { return };
         let Look::Due(turn) = &child.look else { return };
-        let readers = agent.prompt.is_some() && agent.verdict.is_some();
-        let session = child.agent_session.as_ref().filter(|_| readers);
-        let Some(pattern) = session.and_then(|s| agent.session_file_pattern(s.as_str())) else {
+        if agent.session_file.is_none() || agent.prompt.is_none() || agent.verdict.is_none() {
             child.look = Look::NotDue;
+            return;
+        }
+        let session = child.agent_session.as_ref();
+        let Some(pattern) = session.and_then(|s| agent.session_file_pattern(s.as_str())) else {
+            // An id that could lead anywhere, or a folder that is not given.
+            child.look = Look::Over(AbortPersisted::Unknown);
+            self.sometimes(CoverageMark::AbortUnknown);
             return;
         };
         child.look = Look::Reading(turn.clone());
@@ -61,8 +68,8 @@ impl Session {
         let Some(child) = self.child_of(generation) else { return };
         if let Look::Reading(turn) = child.look.clone() {
             let found = match tail {
-                FileTail::Missing => Some((false, false)),
-                FileTail::Unreadable => None,
+                // Where no file is found nothing is told by one: it may lie elsewhere.
+                FileTail::Missing | FileTail::Unreadable => None,
                 FileTail::Read { bytes, whole } => self.find_cut(&turn, bytes, *whole),
             };
             self.end_look(now, &turn, found);
@@ -83,13 +90,22 @@ impl Session {
         let ItemBody::Turn(TurnBody { user_item: Some(user), .. }) = &item.body else {
             return None;
         };
-        let mut messages = self.plan.timeline().rev().filter_map(|(key, item)| match &item.body {
-            ItemBody::User(user) => Some((key, user.text.as_str())),
-            _ => None,
+        let ItemBody::User(opening) = &self.plan.item(user)?.body else { return None };
+        // By what reached the agent, not by the order of the timeline: a steer overtakes what waits.
+        let withheld = self.held_back();
+        let others = self.plan.submissions().filter(|(message, submission)| {
+            !matches!(submission.view.state, SubmissionState::Queued | SubmissionState::Rejected)
+                && withheld.as_ref() != Some(message)
         });
-        let (_, prompt) = messages.find(|(key, _)| *key == user)?;
-        let before = messages.next().map(|(_, text)| text);
-        let found = self.record.agent.cut_on_disk(file, whole, prompt, before)?;
+        let others = others.map(|(message, _)| user_item(message)).filter(|item| item != user);
+        let earlier: Vec<&str> = others
+            .filter_map(|item| match &self.plan.item(&item)?.body {
+                ItemBody::User(user) => Some(user.text.as_str()),
+                _ => None,
+            })
+            .collect();
+        let agent = &self.record.agent;
+        let found = agent.cut_on_disk(file, whole, opening.text.as_str(), &earlier)?;
         Some((found.prompt, found.aborted))
     }
 

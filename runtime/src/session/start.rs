@@ -26,7 +26,7 @@ impl Session {
             return;
         }
         debug_assert!(self.child.is_none(), "one child at a time (invariant 1)");
-        let start_for = self.held_back().or_else(|| self.plan.queued().next().cloned());
+        let start_for = self.next_message();
         if start_for.is_none() || self.refuses_commands().is_some() {
             return;
         }

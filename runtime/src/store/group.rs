@@ -4,9 +4,9 @@
 //! unit with it. Answers are formed only after the commit. A commit that fails refuses its whole transaction, since
 //! each unit was judged on top of the ones before it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use crate::ids::{OperationId, SessionId};
+use crate::ids::SessionId;
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, BATCH_BYTES_MAX};
 
 use super::{Refusal, RetryReason, Unit};
@@ -69,15 +69,15 @@ pub(crate) type Answers<A> = Vec<(A, Result<(), Refusal>)>;
 pub(crate) struct Queue<A> {
     waiting: VecDeque<Submitted<A>>,
     waiting_bytes: usize,
-    /// Sessions with a unit refused for a retry, and which: until it comes again, whatever else comes was submitted before
-    /// its caller read the refusal, and would be out of order (decision D8).
-    behind: BTreeMap<SessionId, Place>,
+    /// Sessions with a unit refused for a retry: until their caller resumes, whatever comes was submitted before it read the
+    /// refusal, and would be out of order (decision D8).
+    behind: BTreeSet<SessionId>,
     closed: Option<String>,
 }
 
 impl<A> Queue<A> {
     pub fn new() -> Self {
-        Self { waiting: VecDeque::new(), waiting_bytes: 0, behind: BTreeMap::new(), closed: None }
+        Self { waiting: VecDeque::new(), waiting_bytes: 0, behind: BTreeSet::new(), closed: None }
     }
 
     /// Takes a unit, or says at once why not.
@@ -85,15 +85,14 @@ impl<A> Queue<A> {
         if let Some(reason) = &self.closed {
             return Err((answer, Refusal::Closed { reason: reason.clone() }));
         }
-        let place = Place::of(&unit);
-        if self.behind.get(&unit.session).is_some_and(|refused| *refused != place) {
+        if !unit.resumes && self.behind.contains(&unit.session) {
             return Err((answer, Refusal::Retry { reason: RetryReason::Behind }));
         }
         let texts = Texts::of(&unit);
         let is_over = self.waiting.len() >= QUEUED_UNITS_MAX
             || self.waiting_bytes.saturating_add(texts.bytes) > QUEUED_BYTES_MAX;
         if is_over && !self.waiting.is_empty() {
-            self.behind.insert(unit.session, place);
+            self.behind.insert(unit.session);
             return Err((answer, Refusal::Retry { reason: RetryReason::Backlog }));
         }
         self.behind.remove(&unit.session);
@@ -138,9 +137,8 @@ impl<A> Queue<A> {
                 Outcome::Refused(refusal) => Err(refusal),
             };
             match &answer {
-                // The oldest; one that found no room is younger than all that waited.
                 Err(Refusal::Retry { .. }) if refused.insert(session.clone()) => {
-                    self.behind.insert(session.clone(), Place::of(&submitted.unit));
+                    self.behind.insert(session.clone());
                 }
                 Err(Refusal::Closed { reason }) => closed = Some(reason.clone()),
                 _ => {}
@@ -174,24 +172,6 @@ impl<A> Queue<A> {
             } else {
                 self.waiting.push_back(submitted);
             }
-        }
-    }
-}
-
-/// What tells a unit from every other of its session: a retry is the same unit again.
-#[derive(Debug, PartialEq, Eq)]
-struct Place {
-    first_seq: Option<u64>,
-    revision: Option<u64>,
-    op: Option<OperationId>,
-}
-
-impl Place {
-    fn of(unit: &Unit) -> Self {
-        Self {
-            first_seq: unit.rows.first().map(|row| row.seq),
-            revision: unit.record.as_ref().map(|change| change.expected_revision),
-            op: unit.ledger.as_ref().map(|entry| entry.op.clone()),
         }
     }
 }

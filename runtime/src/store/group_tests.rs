@@ -14,7 +14,19 @@ fn unit(session: &str, seq: u64) -> Unit {
         recovered: false,
         kind: RowKind::Epoch { session: session.into(), reason: EpochReason::Created },
     };
-    Unit { session: session.into(), fence: Fence(1), rows: vec![row], ledger: None, record: None }
+    Unit {
+        session: session.into(),
+        fence: Fence(1),
+        rows: vec![row],
+        ledger: None,
+        record: None,
+        resumes: false,
+    }
+}
+
+/// Its caller has read what was refused.
+fn resuming(unit: Unit) -> Unit {
+    Unit { resumes: true, ..unit }
 }
 
 fn queue_of(units: &[(&str, u64)]) -> Queue<usize> {
@@ -153,7 +165,7 @@ fn a_stranded_connection_refuses_everybody_until_the_rollback_succeeds() {
     assert_eq!(turn(&mut queue, &mut db), [(1, retry(RetryReason::Io))], "another session too");
     assert_eq!(db.transactions, 1, "nothing was begun");
 
-    assert!(queue.push(unit("b", 1), 2).is_ok());
+    assert!(queue.push(resuming(unit("b", 1)), 2).is_ok());
     assert_eq!(turn(&mut queue, &mut db), [(2, Ok(()))]);
     assert_eq!(db.durable, [("b".to_owned(), 1)], "nothing of the stranded transaction is left");
 }
@@ -212,7 +224,7 @@ fn the_queue_takes_no_more_units_than_its_limit_and_heals() {
     assert!(queue.settle(group, stored).iter().all(|(_, answer)| answer.is_ok()));
     let behind = queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 2), 1).expect_err("it is behind");
     assert_eq!(behind.1, Refusal::Retry { reason: RetryReason::Behind });
-    assert!(queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 1), 2).is_ok());
+    assert!(queue.push(resuming(unit("a", QUEUED_UNITS_MAX as u64 + 1)), 2).is_ok());
     assert!(queue.push(unit("a", QUEUED_UNITS_MAX as u64 + 2), 3).is_ok());
 }
 
@@ -234,7 +246,7 @@ fn a_gap_is_a_conflict() {
 }
 
 #[test]
-fn nothing_of_a_session_is_stored_before_what_was_refused_comes_again() {
+fn nothing_of_a_session_is_stored_before_its_caller_has_read_the_refusal() {
     let mut queue = queue_of(&[("a", 5)]);
     let group = queue.take();
     let full = Outcome::Refused(Refusal::Retry { reason: RetryReason::Full });
@@ -246,7 +258,8 @@ fn nothing_of_a_session_is_stored_before_what_was_refused_comes_again() {
         assert_eq!(refused.1, Refusal::Retry { reason: RetryReason::Behind });
     }
     assert!(queue.push(unit("b", 1), 2).is_ok(), "another session does not wait");
-    assert!(queue.push(unit("a", 5), 3).is_ok());
+    // It comes again, or its caller has given it up: that is the caller's.
+    assert!(queue.push(resuming(unit("a", 5)), 3).is_ok());
     assert!(queue.push(unit("a", 6), 4).is_ok());
     let group = queue.take();
     assert_eq!(

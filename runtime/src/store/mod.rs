@@ -32,9 +32,8 @@ pub type SharedStore = Arc<dyn Store>;
 pub trait Store: Send + Sync + 'static {
     /// Takes a unit in the order of the calls. The answer comes once it is durable, or is refused; a session's answers
     /// come in the order of its units. Once a unit of a session is refused with [`Refusal::Retry`], every later unit of
-    /// that session that was already submitted is refused too (`Retry { reason: Behind }`), so that order holds when
-    /// the caller submits them again in order. A unit submitted before its caller has read such a refusal is refused in
-    /// the same way when its rows or its record build on what was not stored.
+    /// that session is refused too (`Retry { reason: Behind }`) until one comes that [`resumes`](Unit::resumes): by then
+    /// its caller has read every refusal, and order holds.
     fn submit(&self, unit: Unit) -> BoxFuture<Result<(), Refusal>>;
 
     /// Everything a starting host needs: the records of all sessions, in order of their ids, and the ledger.
@@ -57,6 +56,9 @@ pub struct Unit {
     pub ledger: Option<LedgerEntry>,
     /// The session's record, replaced whole; its lease is compared first.
     pub record: Option<RecordChange>,
+    /// Its caller has read every refusal of the session's earlier units: what was refused begins again with this one, or
+    /// comes no more (decision D8).
+    pub resumes: bool,
 }
 
 /// A compare-and-set of the session's record.

@@ -50,7 +50,19 @@ pub fn record(session: &str, revision: u64, fence: u64) -> SessionRecord {
 
 /// An empty unit of a session, under fence 0.
 pub fn unit(session: &str) -> Unit {
-    Unit { session: session.into(), fence: Fence(0), rows: Vec::new(), ledger: None, record: None }
+    Unit {
+        session: session.into(),
+        fence: Fence(0),
+        rows: Vec::new(),
+        ledger: None,
+        record: None,
+        resumes: false,
+    }
+}
+
+/// Its caller has read every refusal.
+pub fn resuming(unit: Unit) -> Unit {
+    Unit { resumes: true, ..unit }
 }
 
 /// Makes a session: its record and the first row.

@@ -135,7 +135,8 @@ mod tests {
     #[test]
     fn units_without_end_are_found() {
         let (session, fence) = (session(), Fence(1));
-        let unit = Unit { session, fence, rows: Vec::new(), ledger: None, record: None };
+        let unit =
+            Unit { session, fence, rows: Vec::new(), ledger: None, record: None, resumes: false };
         let submit = |story: Story| story.see(&Seen::Submitted { host: 0, unit: &unit });
         let full = (0..UNITS_OPEN_MAX).fold(story(), |story, _| submit(story));
         submit(full).breaks("units of s1 wait for the store of host 0");

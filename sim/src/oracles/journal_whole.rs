@@ -125,6 +125,7 @@ mod tests {
             rows: vec![row],
             ledger: None,
             record: None,
+            resumes: false,
         };
         story()
             .see(&Seen::Stored { host: 0, unit: &unit })

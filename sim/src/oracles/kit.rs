@@ -242,7 +242,14 @@ impl Story {
         }
         let rows = self.rows[before..].to_vec();
         let record = record.map(|record| RecordChange { expected_revision: 0, record });
-        let unit = Unit { session: session(), fence: Fence(fence), rows, ledger: None, record };
+        let unit = Unit {
+            session: session(),
+            fence: Fence(fence),
+            rows,
+            ledger: None,
+            record,
+            resumes: false,
+        };
         self.see(&Seen::Stored { host, unit: &unit })
     }
 

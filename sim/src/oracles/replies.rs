@@ -185,7 +185,14 @@ mod tests {
     }
 
     fn unit() -> Unit {
-        Unit { session: session(), fence: Fence(1), rows: Vec::new(), ledger: None, record: None }
+        Unit {
+            session: session(),
+            fence: Fence(1),
+            rows: Vec::new(),
+            ledger: None,
+            record: None,
+            resumes: false,
+        }
     }
 
     #[test]

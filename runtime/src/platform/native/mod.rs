@@ -37,6 +37,7 @@ pub struct Native {
     born: Instant,
     boot: String,
     supervisor: program::Checked,
+    looks: tail::Looks,
 }
 
 impl Native {
@@ -45,7 +46,7 @@ impl Native {
     pub fn new(program: SupervisorProgram) -> Result<Self, NativeError> {
         let boot = boot_id().map_err(|e| NativeError::Boot { reason: e.to_string() })?;
         let supervisor = program::check(program)?;
-        Ok(Self { born: Instant::now(), boot, supervisor })
+        Ok(Self { born: Instant::now(), boot, supervisor, looks: tail::Looks::new() })
     }
 
     /// Which boot this machine is in: part of every identity that is stored.
@@ -91,10 +92,7 @@ impl Platform for Native {
     }
 
     fn read_tail(&self, pattern: FilePattern, bytes_max: u64) -> BoxFuture<FileTail> {
-        Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || tail::read(&pattern, bytes_max));
-            read.await.unwrap_or(FileTail::Unreadable)
-        })
+        Box::pin(self.looks.begin(pattern, bytes_max))
     }
 
     fn entropy(&self) -> [u8; 16] {

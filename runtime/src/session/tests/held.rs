@@ -232,3 +232,27 @@ fn t53_nothing_is_derived_again_while_nothing_changed() {
         derived.count_total
     );
 }
+
+#[test]
+fn what_a_stop_holds_runs_in_its_order_and_a_steer_among_it_cuts_nobody() {
+    let mut rig = working();
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.send("m2", "two");
+    rig.send_as("m3", "three", SendMode::Steer);
+    rig.send("m4", "four");
+    answers_cancelled(&mut rig);
+    rig.exits(Exit::Code(0));
+    rig.handshake();
+    for text in ["two", "three", "four"] {
+        let prompt = rig.expect("session/prompt");
+        assert_eq!(prompt["params"]["prompt"][0]["text"], text);
+        assert!(rig.frames.is_empty(), "it is a turn of its own (rule 5.4.1)");
+        rig.reply(&prompt, json!({"stopReason": "end_turn"}));
+    }
+    // The next one that is sent while a turn runs does steer.
+    rig.send("m5", "five");
+    rig.expect("session/prompt");
+    rig.send_as("m6", "six", SendMode::Steer);
+    rig.expect("session/cancel");
+}

@@ -17,3 +17,4 @@ mod settle;
 mod stop;
 mod stop_matrix;
 mod unconfirmed;
+mod unsaved;
