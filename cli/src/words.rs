@@ -1,13 +1,13 @@
 //! Words of agents and persons, made fit for one line of a terminal.
 
-/// `text` on one line: runs of spaces and line ends become one space, other control characters are dropped (they could
-/// drive the terminal), and what is longer than `chars_max` is cut.
+/// `text` on one line: runs of spaces and line ends become one space, controls that could drive the terminal
+/// are dropped, and what is longer than `chars_max` is cut.
 pub fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     let mut room = chars_max;
     for c in text.trim().chars() {
         let c = if c.is_whitespace() { ' ' } else { c };
-        if c.is_control() || (c == ' ' && line.ends_with(' ')) {
+        if drives_a_terminal(c) || (c == ' ' && line.ends_with(' ')) {
             continue;
         }
         if room == 0 {
@@ -22,7 +22,17 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
 
 /// `text` for a terminal: without control characters that are neither a line end nor a tab.
 pub fn for_terminal(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|c| !drives_a_terminal(*c) || matches!(c, '\n' | '\t')).collect()
+}
+
+/// Controls, and the marks by which a text is shown in another order than it has or on other lines: what is read would not be
+/// what is there.
+fn drives_a_terminal(c: char) -> bool {
+    let reorders = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// `sentence` as the later half of another: no capital at its start, no period at its end.
@@ -63,6 +73,10 @@ mod tests {
         assert_eq!(one_line("12345", 5), "12345");
         assert_eq!(one_line("123456", 5), "12345...");
         assert_eq!(for_terminal("a\n\tb\u{1b}[2J"), "a\n\tb[2J");
+        // What would be read is `rm -rf`, what would run is not.
+        assert_eq!(one_line("ls \u{202e}fr- mr\u{202c}\u{2066}", 80), "ls fr- mr");
+        assert_eq!(for_terminal("a\u{2028}b\u{200f}\u{61c}c"), "abc");
+        assert_eq!(one_line("a\u{2028}b", 80), "a b", "a line end of another kind is one as well");
     }
 
     #[test]

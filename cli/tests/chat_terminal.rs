@@ -5,7 +5,7 @@
 mod common;
 mod pty;
 
-use common::{Place, interrupt, signal, until};
+use common::{MOORED, Place, interrupt, signal, until};
 use pty::{CTRL_C, CTRL_D, CTRL_U, CTRL_Z, STOPPING, Terminal};
 use serde_json::{Value, json};
 
@@ -386,4 +386,41 @@ fn a_terminal_that_can_do_nothing_has_its_own_line() {
     terminal.press("hello\r");
     terminal.until_shows("> hello\nhello\n");
     leave(terminal);
+}
+
+#[test]
+fn leaving_while_nothing_can_be_saved_says_so_and_what_became_of_the_agent() {
+    let place = Place::new();
+    let words = "word ".repeat(400);
+    let script = json!({
+        "turns": [{ "steps": [
+            { "do": "say", "text": "working on it" },
+            { "do": "repeat", "times": 4000, "every_ms": 5, "steps": [{ "do": "say", "text": words }] },
+        ] }],
+        "store": { "home": place.file_name("agent-home") },
+    });
+    let agent = place.file("agent.json", &script.to_string());
+    let chat = format!("chat -- {MOORED} fake-agent --script {agent}");
+    // A file may not grow past this: a disk that fills up while the agent talks.
+    let limited = format!("trap '' XFSZ; ulimit -f 400; exec {MOORED} {chat}");
+    let mut command = std::process::Command::new("/bin/sh");
+    command.args(["-c", &limited]).current_dir(place.workspace());
+    command.env("MOORED_STORE", place.store()).env("TERM", "xterm-256color");
+    let mut terminal = Terminal::open(command);
+    terminal.until_line(">");
+    terminal.press("work\r");
+    terminal.until_written("[warning] nothing is saved now");
+    terminal.press(CTRL_C);
+    terminal.until_written(STOPPING);
+    terminal.press(CTRL_D);
+    assert_eq!(terminal.end(), Some(2));
+    let told = [
+        "[end] the agent was ended",
+        "no Stop and no end",
+        "moored: the store ",
+        "cannot be written; free some space",
+    ];
+    // A line of the terminal ends where its window does.
+    let written = terminal.written().replace(['\r', '\n'], "");
+    assert_order(&written, &told);
 }

@@ -243,8 +243,9 @@ impl Conversation {
         // The terminal is a plain one again before anything can go wrong.
         self.screen.leave_live();
         if self.refusing_since.is_some() {
-            self.give_up().await;
-            return held;
+            let proven = self.give_up().await;
+            self.screen.note(&format!("[end] {}", ending::unsaved(proven)));
+            return held.and_then(|_| Err(ending::not_saved(&self.store)));
         }
         self.interrupts = 0;
         self.leaving = false;
@@ -252,7 +253,8 @@ impl Conversation {
         let answer = match self.attend(call).await {
             Ok(answer) => answer,
             Err(error) => {
-                self.give_up().await;
+                // What became of the agent is told by the error that ends the conversation.
+                let _ = self.give_up().await;
                 return held.and(Err(error));
             }
         };
@@ -426,11 +428,11 @@ impl Conversation {
         );
     }
 
-    /// Ends the host without waiting for a store that may never answer.
-    async fn give_up(&mut self) {
+    /// Ends the host without waiting for a store that may never answer; whether the agent's end is proven.
+    async fn give_up(&mut self) -> bool {
         let patience = Duration::from_millis(SHUTDOWN_MS_MAX);
         // What is left then is the supervisors' to end.
-        let _ = tokio::time::timeout(patience, self.host.shutdown()).await;
+        matches!(tokio::time::timeout(patience, self.host.shutdown()).await, Ok(Ok(_)))
     }
 }
 

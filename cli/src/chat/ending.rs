@@ -120,6 +120,20 @@ pub fn not_saved(store: &str) -> anyhow::Error {
     )
 }
 
+/// How the agent ended where the journal cannot say it.
+pub fn unsaved(proven: bool) -> &'static str {
+    match proven {
+        true => {
+            "the agent was ended; the journal has nothing of what came after the store refused: \
+             no message, no Stop and no end"
+        }
+        false => {
+            "the agent's end is not proven, and its supervisor goes on ending it; the journal has \
+             nothing of what came after the store refused: no message, no Stop and no end"
+        }
+    }
+}
+
 /// How the agent ended, from the journal; from the close's own answer where the journal tells nothing.
 pub fn agent_end(rows: &[Row], answer: Option<&EndedAnswer>) -> String {
     let (exited, settled) = stored::last_child(rows);
