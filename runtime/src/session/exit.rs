@@ -189,7 +189,7 @@ impl Session {
                 end.outcome = Some(Outcome::Cancellation);
             }
             mutations.extend(self.turn_end_mutations(root.seen, &turn, end));
-            if !requested {
+            if !requested || self.plants(PlantedBug::StopReadsAsADeath) {
                 // Exactly one error row a death, scoped to the turn it cut (rule 2.7.1).
                 let fact = FailureFact::quoting(FailureCode::ProviderError, last_words.as_deref());
                 let parts = ["death", generation.as_str()];
