@@ -104,6 +104,10 @@ impl Session {
             return;
         }
         self.sometimes(CoverageMark::SupervisorLost);
+        if self.child.as_ref().is_some_and(Child::gave_up) {
+            // Its end was told unproven already, and no window will come to write it off.
+            return self.write_off(now);
+        }
         self.break_connection(now);
     }
 

@@ -78,12 +78,12 @@ const STORIES: &[(PlantedBug, fn())] = &[
     ),
     (
         NeverCorrectTheNote,
-        stop_matrix::an_unconfirmed_stop_that_is_proven_later_reads_taken_for_everybody,
+        stop_note::t37_a_note_reads_taken_to_everybody_once_its_turn_was_interrupted_after_all,
     ),
-    (CorrectEveryNote, stop_matrix::the_stop_matrix),
+    (CorrectEveryNote, stop_note::t37_a_note_stays_in_doubt_while_nothing_says_that_its_turn_was_interrupted),
     (
         NoteStaysBehindItsTurn,
-        stop_matrix::an_unconfirmed_stop_that_is_proven_later_reads_taken_for_everybody,
+        stop_note::t37_a_note_reads_taken_to_everybody_once_its_turn_was_interrupted_after_all,
     ),
     // Pressed again, failed, or meant for nothing.
     (UnconfirmedEndsStopping, stop_matrix::the_stop_matrix),
