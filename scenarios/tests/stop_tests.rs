@@ -1,14 +1,13 @@
 //! What shows each numbered test and report of Stop: documents of this repository, and tests that are named here or bear
 //! the number in their own name. `docs/stop-tests.md` is the table of it.
-#![expect(clippy::disallowed_methods, reason = "the suite reads the repository's own sources")]
 
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use moored_scenarios::builtin;
 
+use common::test_names::{Found, functions_of, test_functions};
 use common::{hold_file, read};
 
 /// The numbered tests of the rulebook about Stop, its ladder, and what is shown of it.
@@ -87,20 +86,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ),
     ("FR-33", "runtime/tests/native_process.rs", "a_killed_supervisor_takes_its_agent_along"),
 ];
-
-/// Where tests are looked for, from the root of the repository.
-const FOLDERS: [&str; 7] = [
-    "cli/tests",
-    "fake-agents/tests",
-    "runtime/src",
-    "runtime/tests",
-    "scenarios/tests",
-    "sim/src",
-    "sim/tests",
-];
-
-/// A test function: its file, and its name.
-type Found = (String, String);
 
 #[test]
 fn every_number_is_shown_by_something_that_exists() {
@@ -181,42 +166,4 @@ fn number_of(name: &str) -> Option<String> {
     let (number, _) = rest.split_once('_')?;
     let is_number = number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit());
     is_number.then(|| format!("{prefix}{number}"))
-}
-
-fn test_functions() -> BTreeSet<Found> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut found = BTreeSet::new();
-    for folder in FOLDERS {
-        let mut files = Vec::new();
-        sources(&root.join(folder), &mut files);
-        for path in files {
-            let text = read(path.to_str().expect("a path of the repository is text"));
-            let file =
-                path.strip_prefix(&root).expect("it is below").to_string_lossy().into_owned();
-            found.extend(functions_of(&text).map(|name| (file.clone(), name.to_owned())));
-        }
-    }
-    found
-}
-
-fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(folder).expect("the folder is there");
-    for path in entries.map(|entry| entry.expect("it reads").path()) {
-        if path.is_dir() {
-            sources(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-}
-
-/// The names behind `#[test]` and `#[tokio::test]`, with other attributes between or not; in a `proptest!`, too.
-fn functions_of(source: &str) -> impl Iterator<Item = &str> {
-    let mut lines = source.lines().map(str::trim_start);
-    std::iter::from_fn(move || {
-        lines.find(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))?;
-        let line = lines.find(|line| line.contains("fn ") && !line.starts_with("//"))?;
-        let name = line.split_once("fn ")?.1;
-        name.split(['(', '<']).next()
-    })
 }

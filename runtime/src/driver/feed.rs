@@ -40,6 +40,17 @@ pub(super) fn feed<T>(frames_max: usize) -> (Feed<T>, Tap<T>) {
     (Feed(Arc::clone(&inner)), Tap(inner))
 }
 
+/// Hands a frame to every feed, and lets go of those whose subscriber is gone: it costs no other its frame (rule 4.4.5).
+/// `silences` is [`PlantedBug::GoneSubscriberSilencesTheRest`](crate::planted::PlantedBug).
+pub(super) fn broadcast<T: Clone>(feeds: &mut Vec<Feed<T>>, frame: &T, silences: bool) {
+    let mut is_silenced = false;
+    feeds.retain(|feed| {
+        let takes = (silences && is_silenced) || feed.push(frame.clone());
+        is_silenced |= !takes;
+        takes
+    });
+}
+
 fn lock<T>(inner: &Mutex<Inner<T>>) -> MutexGuard<'_, Inner<T>> {
     // No code that can panic runs under this lock.
     inner.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::feed::Feed;
+use super::feed::{Feed, broadcast};
 use super::met::Told;
 use super::session_task::{FromSession, Inbox, Origin, SessionTask, Surroundings};
 use super::{CALLS_KEPT_FOR_STOPS, HostLimits, SESSION_FAILED, SUBSCRIBERS_MAX, WatchFrame};
@@ -16,6 +16,7 @@ use crate::host::{
 };
 use crate::ids::SessionId;
 use crate::journal::Snapshot;
+use crate::planted::PlantedBug;
 use crate::platform::{Moment, TaskError, Tasks, Watched};
 use crate::session::{Answer, CallId};
 use crate::status::{StatusFrame, Summary};
@@ -97,6 +98,9 @@ impl HostTask {
         facts: mpsc::UnboundedReceiver<FromSession>,
         ending: Ending,
     ) -> Self {
+        let statuses = Statuses::default();
+        #[cfg(feature = "planted-bugs")]
+        let statuses = statuses.planting(&around.policy);
         Self {
             around,
             limits,
@@ -109,7 +113,7 @@ impl HostTask {
             sessions: BTreeMap::new(),
             tasks: Tasks::default(),
             task_sessions: BTreeMap::new(),
-            statuses: Statuses::default(),
+            statuses,
             subscribers: Vec::new(),
             joining: BTreeMap::new(),
             last_subscription: 0,
@@ -315,7 +319,8 @@ impl HostTask {
 
     fn broadcast(&mut self, summary: Summary) {
         let frame = StatusFrame::Status { summary: Box::new(summary) };
-        self.subscribers.retain(|subscriber| subscriber.push(frame.clone()));
+        let silences = self.around.policy.plants(PlantedBug::GoneSubscriberSilencesTheRest);
+        broadcast(&mut self.subscribers, &frame, silences);
     }
 
     fn handle_ended(&mut self, task: u64, end: Result<SessionEnd, TaskError>) {

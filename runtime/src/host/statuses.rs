@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::SessionId;
+use crate::planted::PlantedBug;
 use crate::status::{Status, Summary, reads_the_same};
 
 /// Names a subscription on its way in.
@@ -14,9 +15,29 @@ pub type SubscriptionId = u64;
 pub struct Statuses {
     retained: BTreeMap<SessionId, Summary>,
     joining: BTreeMap<SubscriptionId, BTreeSet<SessionId>>,
+    #[cfg(feature = "planted-bugs")]
+    planted: Option<PlantedBug>,
 }
 
 impl Statuses {
+    /// The same with the rule broken that `policy` breaks on purpose.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn planting(self, policy: &crate::session::Policy) -> Self {
+        Self { planted: policy.planted, ..self }
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn plants(&self, bug: PlantedBug) -> bool {
+        self.planted == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    #[inline(always)]
+    const fn plants(&self, _bug: PlantedBug) -> bool {
+        false
+    }
+
     /// Takes a summary; whether subscribers are to hear of it (rule 4.4.2).
     #[must_use]
     pub fn publish(&mut self, summary: Summary) -> bool {
@@ -24,6 +45,10 @@ impl Statuses {
             .retained
             .get(&summary.session_id)
             .is_none_or(|held| !reads_the_same(held, &summary));
+        if self.plants(PlantedBug::ForgetTheIdle) && !summary.host_execution_owned {
+            self.retained.remove(&summary.session_id);
+            return changed;
+        }
         // Cursor and time advance even where nobody is told: the next snapshot carries them.
         self.retained.insert(summary.session_id.clone(), summary);
         changed
@@ -38,7 +63,9 @@ impl Statuses {
     /// summary to tell, when it changed.
     pub fn revoke(&mut self, session: &SessionId) -> Option<Summary> {
         let mut summary = self.retained.get(session)?.clone();
+        let stopping = summary.stopping && self.plants(PlantedBug::LetGoKeepsStopping);
         summary.let_go();
+        summary.stopping = stopping;
         summary.tool_name = None;
         // A row that nobody will ever revise must not look working for ever (rule 8.1.9).
         summary.status = summary.status.map(|_| Status::Idle);
@@ -53,6 +80,10 @@ impl Statuses {
     /// Begins a subscription: every live session is projected again first, so that what changed reaches those who
     /// already listen before the newcomer's snapshot (rule 4.4.4).
     pub fn subscribe(&mut self, id: SubscriptionId, live: BTreeSet<SessionId>) {
+        let live = match self.plants(PlantedBug::WelcomeBeforeProjecting) {
+            false => live,
+            true => BTreeSet::new(),
+        };
         self.joining.insert(id, live);
     }
 

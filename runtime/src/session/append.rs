@@ -262,6 +262,7 @@ impl Session {
             if self.plants(PlantedBug::BatchWithoutRevision) {
                 batch.items.iter_mut().for_each(|item| item.revision = 1);
             }
+            self.misread_batch(&mut batch.items);
             self.effects.push_back(Effect::Commit(batch));
         }
         for gate in waiting.gates {

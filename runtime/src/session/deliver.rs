@@ -155,6 +155,9 @@ impl Session {
         let Some(message) = self.next_message() else {
             return;
         };
+        if self.holds_for_ever(&message) {
+            return;
+        }
         if self.is_owned_elsewhere() {
             // An earlier host's child may still live: nothing is started over it (invariant 1).
             self.sometimes(CoverageMark::OwnedElsewhere);

@@ -11,7 +11,7 @@ use super::turn::TurnEnd;
 use super::{Answer, Effect, Operation};
 use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
-use crate::ids::{Generation, MessageId};
+use crate::ids::{Generation, MessageId, OperationId, key};
 use crate::journal::{Mark, RowKind, StopEvent, StopReason, TurnState, UnknownReason};
 use crate::limits::STDIN_DRAIN_MS;
 use crate::planted::PlantedBug;
@@ -32,13 +32,15 @@ impl Session {
             if let Some(turn) = self.plan.running_turn().map(|t| t.turn.clone()) {
                 let mut event = StopEvent {
                     op: operation.op.clone(),
-                    reason: StopReason::UserClose,
+                    reason: self.reason_of_close(),
                     turn: Some(turn),
                     named: false,
                     at_ms: now.wall_ms,
                 };
                 // A close that named no turn settles as a Stop does (rule 3.10.5).
-                self.open_settle(&mut event);
+                if !self.plants(PlantedBug::CloseWithoutASettle) {
+                    self.open_settle(&mut event);
+                }
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
             }
             self.plan(now, Draft::rows(rows).with_record());
@@ -73,19 +75,31 @@ impl Session {
             self.answer_now(operation.call, Answer::Stopped(Err(RefusedOperation::new(code))));
             return;
         }
+        if self.plants(PlantedBug::EvictionWaitsForTheStore) && self.appends.is_refusing() {
+            let refused = RefusedOperation::new(RefusalCode::NotSaved);
+            return self.answer_now(operation.call, Answer::Stopped(Err(refused)));
+        }
         let ends = self.child.as_ref().is_some_and(|c| c.ending.is_some() || c.root.is_some());
+        let defers = self.plants(PlantedBug::DeferToAnOldStop)
+            && self.plan.latest_stop().is_some_and(|(_, stop)| stop.reason.is_a_persons());
+        let takes = self.plants(PlantedBug::HostStopTakesThePersonsAway);
+        let records_nothing = self.plants(PlantedBug::EvictionOfNothingIsRecorded);
+        let works = self.is_working() || records_nothing;
         let mut rows = Vec::new();
-        if ends {
+        if (ends && !takes) || defers || self.plants(PlantedBug::EvictWithoutAnEvent) {
             self.sometimes(CoverageMark::EvictJoinedEnd);
-        } else if self.child.is_some() && self.is_working() {
+        } else if self.child.is_some() && works {
             self.sometimes(CoverageMark::EvictEndedWork);
-            let event = StopEvent {
+            let mut event = StopEvent {
                 op: operation.op.clone(),
                 reason: StopReason::Evict,
                 turn: self.plan.running_turn().map(|turn| turn.turn.clone()),
                 named: false,
                 at_ms: now.wall_ms,
             };
+            if self.plants(PlantedBug::EvictReadsStopping) {
+                self.open_settle(&mut event);
+            }
             rows.push(RowKind::Mark { mark: Mark::Stop(event) });
         } else if self.child.is_some() {
             self.sometimes(CoverageMark::EvictAtRest);
@@ -101,7 +115,10 @@ impl Session {
     pub fn end_child(&mut self, now: Moment, reason: StopReason) {
         if self.life == Life::Open {
             self.life = Life::Quitting;
-            let rows = self.abandon_queued(FailureCode::HostStopped);
+            let mut rows = self.abandon_queued(FailureCode::HostStopped);
+            if self.plants(PlantedBug::QuitIsRecorded) {
+                rows.extend(self.event_of_quit(now, reason));
+            }
             if !rows.is_empty() {
                 self.plan(now, Draft::rows(rows));
             }
@@ -114,6 +131,22 @@ impl Session {
             self.retry_unproven_end(now);
         }
         self.advance(now);
+    }
+
+    /// A person's close is treated as their Stop (rule 3.9.1).
+    fn reason_of_close(&self) -> StopReason {
+        match self.plants(PlantedBug::CloseReadsAsTheHosts) {
+            false => StopReason::UserClose,
+            true => StopReason::HostStop,
+        }
+    }
+
+    /// Only under [`PlantedBug::QuitIsRecorded`].
+    fn event_of_quit(&self, now: Moment, reason: StopReason) -> Option<RowKind> {
+        let turn = self.plan.running_turn().map(|turn| turn.turn.clone())?;
+        let op = OperationId(key(&["quit", turn.as_str()]));
+        let event = StopEvent { op, reason, turn: Some(turn), named: false, at_ms: now.wall_ms };
+        Some(RowKind::Mark { mark: Mark::Stop(event) })
     }
 
     /// What is queued is never blamed on the agent (rule 3.9.2).
@@ -279,6 +312,10 @@ impl Session {
             self.plan(now, Draft::rows(rows));
         }
         self.revise_stop_note(now);
+        if self.plants(PlantedBug::GiveUpEndsTheTurn) {
+            let cut = TurnEnd::cut(TurnState::Interrupted, None, Some(now.wall_ms));
+            self.end_turn(now, "stop-settled", cut);
+        }
         self.write_off(now);
         self.refuse_closers();
     }

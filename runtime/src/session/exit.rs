@@ -104,6 +104,10 @@ impl Session {
             return;
         }
         self.sometimes(CoverageMark::SupervisorLost);
+        if self.child.as_ref().is_some_and(Child::gave_up) {
+            // Its end was told unproven already, and no window will come to write it off.
+            return self.write_off(now);
+        }
         self.break_connection(now);
     }
 
@@ -189,7 +193,7 @@ impl Session {
                 end.outcome = Some(Outcome::Cancellation);
             }
             mutations.extend(self.turn_end_mutations(root.seen, &turn, end));
-            if !requested {
+            if !requested || self.plants(PlantedBug::StopReadsAsADeath) {
                 // Exactly one error row a death, scoped to the turn it cut (rule 2.7.1).
                 let fact = FailureFact::quoting(FailureCode::ProviderError, last_words.as_deref());
                 let parts = ["death", generation.as_str()];

@@ -175,7 +175,9 @@ impl Session {
 
     /// The durable timeline.
     pub fn snapshot(&self) -> Snapshot {
-        self.durable.snapshot()
+        let mut whole = self.durable.snapshot();
+        self.misread_notes(&mut whole.items);
+        whole
     }
 
     /// The durable fold.
@@ -211,7 +213,7 @@ impl Session {
     /// The summary, as it is published: it rests on durable rows.
     pub fn summary(&self) -> Summary {
         let refusing = self.appends.is_refusing() || self.appends.is_closed();
-        summary(&SummaryInput {
+        let mut summary = summary(&SummaryInput {
             record: &self.record,
             fold: &self.published_fold(),
             child: self.child.as_ref().and_then(Child::published),
@@ -219,7 +221,9 @@ impl Session {
             status_started_at: self.status_since.1,
             stopping: self.is_stopping(),
             held: &self.held(),
-        })
+        });
+        self.misread_summary(&mut summary);
+        summary
     }
 
     fn published_fold(&self) -> Cow<'_, Fold> {
@@ -280,24 +284,37 @@ impl Session {
             revision: self.record.revision,
             phase,
             refusing,
-            stopping: self.is_stopping(),
-            held: self.held(),
+            // A settle writes no row, so its edges are part of what a summary is made of (rule 4.4.3).
+            stopping: self.is_stopping() && !self.plants(PlantedBug::SettleEdgeUnpublished),
+            held: match self.plants(PlantedBug::SettleEdgeUnpublished) {
+                false => self.held(),
+                true => Vec::new(),
+            },
         };
-        if self.published_of.as_ref() == Some(&of) {
+        let again = self.plants(PlantedBug::DeriveEveryTime);
+        if self.published_of.as_ref() == Some(&of) && !again {
             return;
         }
         self.published_of = Some(of);
         let present = status(&self.published_fold());
-        if self.status_since.0 != present {
+        if self.status_since.0 != present || self.plants(PlantedBug::DateByActivity) {
             // Dated by the session's own edges, never by row activity (rule 4.3.1).
             self.status_since = (present, present.is_some().then_some(now.wall_ms));
         }
         let summary = self.summary();
-        if self.published.as_ref().is_some_and(|p| reads_the_same(p, &summary)) {
+        if self.published.as_ref().is_some_and(|p| self.is_no_news(p, &summary)) {
             return;
         }
         self.published = Some(summary.clone());
         self.effects.push_back(Effect::Publish(Box::new(summary)));
+    }
+
+    fn is_no_news(&self, published: &Summary, summary: &Summary) -> bool {
+        if self.plants(PlantedBug::StoppingIsNoNews) {
+            let (stopping, held) = (published.stopping, published.held.clone());
+            return reads_the_same(published, &Summary { stopping, held, ..summary.clone() });
+        }
+        reads_the_same(published, summary)
     }
 
     fn published_seq(&self) -> u64 {

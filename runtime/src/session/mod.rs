@@ -14,6 +14,7 @@ mod exit;
 mod gone;
 pub mod ladder;
 mod machine;
+mod misread;
 mod permission;
 mod persisted;
 mod phase;

@@ -7,6 +7,7 @@ use crate::ids::{MessageId, TurnKey};
 use crate::journal::{
     Fold, Item, ItemBody, StopEvent, SubmissionState, TurnBody, TurnState, turn_item,
 };
+use crate::planted::PlantedBug;
 use crate::status::{Status, status};
 
 /// The latest person's Stop or close on this host.
@@ -42,9 +43,10 @@ impl Session {
     /// A person's Stop takes effect. A repeat keeps what the earlier press bound and when it was (rules 3.3.3, 3.4.6); gives
     /// the event's turn and time.
     pub(super) fn open_settle(&mut self, event: &mut StopEvent) {
+        let forgets = self.plants(PlantedBug::ForgetTheFirstPress);
         let earlier = self.settle.take().filter(|earlier| {
             let same = event.turn.is_none() || earlier.turn.is_none() || event.turn == earlier.turn;
-            same && self.is_unsettled(earlier)
+            same && self.is_unsettled(earlier) && !forgets
         });
         if let Some(earlier) = &earlier {
             self.sometimes(CoverageMark::StopRepeated);
@@ -57,7 +59,7 @@ impl Session {
             behind_exit: earlier.as_ref().map_or_else(exit_seen, |earlier| earlier.behind_exit),
             at_ms: event.at_ms,
             named: event.named,
-            open: !event.named,
+            open: !event.named || self.plants(PlantedBug::NamedStopSettles),
             failed_on: earlier.and_then(|earlier| earlier.failed_on),
             fell: false,
         });
@@ -65,6 +67,9 @@ impl Session {
 
     /// A press joins an end that a press before it began: its proof is waited for again (rules 3.4.6, 3.7.2).
     pub(super) fn reopen_settle(&mut self) {
+        if self.plants(PlantedBug::RepeatDoesNotReopen) {
+            return;
+        }
         if let Some(settle) = self.settle.as_mut().filter(|settle| !settle.named) {
             settle.open = true;
             settle.fell = false;
@@ -86,6 +91,9 @@ impl Session {
 
     /// A turn ended under the open settle: it is what the Stop stopped (rule 3.4.4).
     pub(super) fn bind_settle(&mut self, turn: &TurnKey) {
+        if self.plants(PlantedBug::SettleBindsNothing) {
+            return;
+        }
         if let Some(settle) = self.settle.as_mut().filter(|s| s.open && s.turn.is_none()) {
             settle.turn = Some(turn.clone());
         }
@@ -115,7 +123,8 @@ impl Session {
     pub(super) fn close_settle(&mut self) {
         let Some(settle) = &mut self.settle else { return };
         let shown = self.published.as_ref().is_some_and(|summary| summary.stopping);
-        settle.fell |= shown && status(&self.durable) != Some(Status::Working);
+        let rests = status(&self.durable) != Some(Status::Working);
+        settle.fell |= shown && rests && !self.policy.plants(PlantedBug::StoppingAtRest);
         let turn = settle.turn.as_ref().map(turn_item);
         let state = turn.and_then(|item| match &self.durable.item(&item)?.body {
             ItemBody::Turn(turn) => Some(turn.state),
@@ -123,9 +132,12 @@ impl Session {
         });
         let ended = state.is_some_and(has_ended);
         let unproven = self.is_unproven();
-        if ended || self.child.is_none() {
+        let outlives = self.plants(PlantedBug::SettleOutlivesItsChild);
+        if ended || (self.child.is_none() && !outlives) {
             self.settle = None;
-        } else if unproven && self.settles() {
+        } else if unproven && self.plants(PlantedBug::UnconfirmedEndsStopping) {
+            self.settle = None;
+        } else if unproven && self.settles() && !self.plants(PlantedBug::FailedEndKeepsSettling) {
             let live = self.durable.running_turn().map(|turn| turn.turn.clone());
             self.sometimes(CoverageMark::StopFailed);
             if let Some(settle) = self.settle.as_mut() {
@@ -138,10 +150,14 @@ impl Session {
 
     /// "Stopping...": derived, and published only while the session works (rule 4.1.2).
     pub(super) fn is_stopping(&self) -> bool {
-        let Some(settle) = &self.settle else { return false };
+        let Some(settle) = &self.settle else {
+            return self.plants(PlantedBug::StoppingFromTheJournal) && self.was_stopped();
+        };
         // A turn whose first row is not on disk yet runs as well: it would rise anew when that row lands (decision D27).
         let runs = |turn: &TurnKey| match self.durable.item(&turn_item(turn)) {
+            Some(_) if self.plants(PlantedBug::LookAtTheFirstTurn) => self.first_turn_runs(),
             Some(_) => self.durable.running_turn().is_some_and(|running| running.turn == *turn),
+            None if self.plants(PlantedBug::StoppingOnAnyTurn) => true,
             None => self.plan.item(&turn_item(turn)).is_some(),
         };
         if settle.fell {
@@ -155,10 +171,30 @@ impl Session {
             }
     }
 
+    /// Only under [`PlantedBug::StoppingFromTheJournal`].
+    fn was_stopped(&self) -> bool {
+        self.durable.latest_stop().is_some_and(|(_, stop)| stop.reason.is_a_persons())
+    }
+
+    /// Only under [`PlantedBug::LookAtTheFirstTurn`].
+    fn first_turn_runs(&self) -> bool {
+        let first = self.durable.timeline().find_map(|(_, item)| match &item.body {
+            ItemBody::Turn(turn) => Some(turn.state),
+            _ => None,
+        });
+        first == Some(TurnState::Running)
+    }
+
+    /// Only under [`PlantedBug::FailedOnIsBound`].
+    pub(super) fn failed_on(&self, turn: &TurnKey) -> bool {
+        let on = self.settle.as_ref().and_then(|settle| settle.failed_on.as_ref());
+        on == Some(&FailedOn::Turn(turn.clone()))
+    }
+
     /// The messages that wait behind a person's Stop, oldest first (rule 5.4.1, decision D27): accepted on disk, not with
     /// the agent, and not withdrawn either, on disk or about to be. It reads the queue alone, which is bounded.
     pub(super) fn held(&self) -> Vec<MessageId> {
-        if self.life != Life::Open || !self.is_stopping() {
+        if self.life != Life::Open || !self.is_stopping() || self.plants(PlantedBug::HideTheHeld) {
             return Vec::new();
         }
         let stands = |fold: &Fold, message: &MessageId, state| {

@@ -52,12 +52,20 @@ impl Session {
             self.sometimes(CoverageMark::StopOfOpening);
         }
         // A message that an earlier Stop held back is withdrawn like a queued one (rule 3.8.1).
-        let queued = self.undelivered();
+        let mut queued = self.undelivered();
+        if self.plants(PlantedBug::SecondStopKeepsTheHeld) && self.settle.is_some() {
+            queued.clear();
+        }
         self.mark_withdrawn();
         let withdrawn = !queued.is_empty();
+        // It is nobody's failure: clients hide it (rule 3.8.2).
+        let code = match self.plants(PlantedBug::WithdrawAsAFault) {
+            false => FailureCode::Cancelled,
+            true => FailureCode::HostFault,
+        };
         let mut rows: Vec<_> = queued
             .iter()
-            .map(|m| RowKind::Dispatch(rejection(m, FailureFact::new(FailureCode::Cancelled))))
+            .map(|m| RowKind::Dispatch(rejection(m, FailureFact::new(code))))
             .collect();
         if self.plants(PlantedBug::RunWhatAStopWithdrew) {
             rows.clear();
@@ -66,7 +74,7 @@ impl Session {
             op: operation.op.clone(),
             reason: StopReason::UserStop,
             named: stop.turn.is_some(),
-            turn: live.clone().or_else(|| stop.turn.clone().filter(|t| self.may_still_open(t))),
+            turn: self.turn_of_event(&stop, live.as_ref()),
             at_ms: now.wall_ms,
         };
         match self.reach(&stop) {
@@ -79,7 +87,7 @@ impl Session {
                 {
                     self.timers.arm(Timer::StopGrace, now.mono.plus_ms(STOP_GRACE_MS));
                 }
-                if withdrawn {
+                if withdrawn || self.plants(PlantedBug::RecordARepeat) {
                     // With nothing at work there is nothing to settle: what is withdrawn never reads stopping (T32).
                     if self.settle.is_some() || self.is_working() {
                         self.open_settle(&mut event);
@@ -89,15 +97,22 @@ impl Session {
                 self.reopen_settle();
                 self.answer_stop(now, &operation, stop.turn, withdrawn, rows);
                 self.press_again(now);
-                self.retry_unproven_end(now);
+                if !self.plants(PlantedBug::PressWithoutARetry) {
+                    self.retry_unproven_end(now);
+                }
             }
             Reach::Starting => {
                 self.sometimes(CoverageMark::StopWhileStarting);
                 self.open_settle(&mut event);
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
+                if self.plants(PlantedBug::NoteForWhatNeverRan) {
+                    rows.push(self.stop_note(&operation, None));
+                }
                 self.answer_stop(now, &operation, stop.turn, true, rows);
-                self.end_child_as(now, Cause::Asked(StopReason::UserStop));
-                self.begin_ladder(now);
+                if !self.plants(PlantedBug::LeaveAStartingChild) {
+                    self.end_child_as(now, Cause::Asked(StopReason::UserStop));
+                    self.begin_ladder(now);
+                }
             }
             Reach::Interrupt => {
                 self.sometimes(CoverageMark::StopInterrupted);
@@ -119,10 +134,21 @@ impl Session {
             }
             Reach::None => {
                 self.sometimes(CoverageMark::StopOfNothing);
-                self.answer_stop(now, &operation, stop.turn, false, vec![]);
+                let claims = self.plants(PlantedBug::ClaimWhatWasNotStopped);
+                self.answer_stop(now, &operation, stop.turn, claims, vec![]);
             }
         }
         self.advance(now);
+    }
+
+    /// The live turn, else the one it names if that is still opening; never one that is over (rule 3.3.2).
+    fn turn_of_event(&self, stop: &Stop, live: Option<&TurnKey>) -> Option<TurnKey> {
+        if self.plants(PlantedBug::EventWithoutItsTurn) {
+            return None;
+        }
+        let names_stale = self.plants(PlantedBug::NameAStaleTurn);
+        let opening = stop.turn.as_ref().filter(|t| names_stale || self.may_still_open(t));
+        live.or(opening).cloned()
     }
 
     fn mark_withdrawn(&mut self) {
@@ -148,19 +174,20 @@ impl Session {
     /// A turn runs, or a send is unanswered (rule 3.2.2).
     pub(super) fn is_working(&self) -> bool {
         let held = self.held_back();
+        let hands_over = self.plan.outstanding().any(|m| held.as_ref() != Some(m));
         self.plan.running_turn().is_some()
-            || self.plan.outstanding().any(|m| held.as_ref() != Some(m))
+            || (hands_over && !self.plants(PlantedBug::HandoverIsNoWork))
     }
 
-    /// A Stop that names a turn which is not the live one (rule 3.2.4). A named turn without a row, while the agent works,
-    /// may still be opening.
+    /// A Stop that names a turn which is not the live one (rule 3.2.4). While a message is handed over and its turn has not
+    /// opened, none is live: a Stop that names the turn before, or the one to come, stops what is in flight (rule 3.2.5).
     fn is_late(&self, stop: &Stop, live: Option<&TurnKey>) -> bool {
         let Some(named) = &stop.turn else {
             return false;
         };
         match live {
-            Some(live) => live != named,
-            None => !self.may_still_open(named),
+            Some(live) => live != named && !self.plants(PlantedBug::TakeALateStop),
+            None => !self.is_working() || self.plants(PlantedBug::RefuseAStopOfTheOpening),
         }
     }
 
@@ -170,8 +197,14 @@ impl Session {
 
     /// Keyed by the turn it stopped, else by the press; every press on that turn rewrites one row (rule 3.6.2).
     fn stop_note(&self, operation: &Operation, live: Option<&TurnKey>) -> RowKind {
-        let item = stop_note_item(live.map_or(operation.op.as_str(), TurnKey::as_str));
-        RowKind::Item(self.note(item, live, stop_note::taken()))
+        let keyed = live.filter(|_| !self.plants(PlantedBug::KeyTheNoteByThePress));
+        let item = stop_note_item(keyed.map_or(operation.op.as_str(), TurnKey::as_str));
+        let scope = live.filter(|_| !self.plants(PlantedBug::NoteWithoutItsTurn));
+        let body = match self.plants(PlantedBug::DoubtAtThePress) {
+            false => stop_note::taken(),
+            true => stop_note::unconfirmed(),
+        };
+        RowKind::Item(self.note(item, scope, body))
     }
 
     fn note(&self, item: ItemKey, scope: Option<&TurnKey>, body: StatusBody) -> ItemRow {
@@ -184,6 +217,9 @@ impl Session {
     pub(super) fn revise_stop_note(&mut self, now: Moment) {
         let Some((_, stop)) = self.plan.latest_stop() else { return };
         if stop.reason != StopReason::UserStop || !self.is_working() {
+            return;
+        }
+        if self.plants(PlantedBug::NeverDoubtTheNote) {
             return;
         }
         let keys = stop.turn.iter().map(TurnKey::as_str).chain([stop.op.as_str()]);
@@ -202,7 +238,7 @@ impl Session {
             None => old.clone(),
         };
         let mut mutations = Vec::new();
-        if new != old {
+        if new != old && !self.plants(PlantedBug::LeaveTheOldNote) {
             let revision = self.plan.next_revision(&old);
             mutations.push(Mutation::Tombstone { item: old, revision });
         }
@@ -238,10 +274,14 @@ impl Session {
         let Some((_, stop)) = self.plan.latest_stop() else {
             return;
         };
+        let settles = self.settles() && !self.plants(PlantedBug::OpenSettleClaimsNothing);
         let binds = stop.turn.as_ref() == Some(&body.turn)
-            || (stop.turn.is_none() && self.settles())
-            || self.plants(PlantedBug::BindAStopToTheNextTurn);
-        if !stop.reason.is_a_persons() || !binds {
+            || (stop.turn.is_none() && settles)
+            || self.plants(PlantedBug::BindAStopToTheNextTurn)
+            || (self.plants(PlantedBug::FailedOnIsBound) && self.failed_on(&body.turn));
+        let is_a_persons =
+            stop.reason.is_a_persons() || self.plants(PlantedBug::HostStopReadsAsAPersons);
+        if !is_a_persons || !binds {
             return;
         }
         body.under_stop = true;
@@ -253,6 +293,8 @@ impl Session {
         let after = !before || self.plants(PlantedBug::StopClaimsAnEarlierExit);
         self.bind_settle(&body.turn);
         match (body.state, body.outcome) {
+            (TurnState::Interrupted, None)
+                if after && self.plants(PlantedBug::LeaveTheCutUnclaimed) => {}
             (TurnState::Interrupted, None) if after => {
                 self.met.sometimes(CoverageMark::CutMadeCancellation);
                 body.outcome = Some(Outcome::Cancellation);
@@ -289,6 +331,9 @@ impl Session {
             return;
         } else {
             self.met.sometimes(CoverageMark::AgentTurnCancelled);
+        }
+        if self.plants(PlantedBug::WindDownWithoutACancel) {
+            return;
         }
         if let Ok(frame) = wire::encode::session_cancel(session.as_str()) {
             self.write(frame, FrameKind::Cancel);
@@ -331,6 +376,9 @@ impl Session {
             if self.plants(PlantedBug::KillAtTheResponse) {
                 self.kill_at_once();
             }
+            if self.plants(PlantedBug::KeepTheStoppedChild) {
+                return self.keep_child();
+            }
             self.end_wound_down(now);
         }
     }
@@ -339,6 +387,17 @@ impl Session {
     fn sometimes_wound_down(&mut self) {
         if self.timers.is_armed(Timer::StopGrace) {
             self.sometimes(CoverageMark::WoundDown);
+        }
+    }
+
+    /// Only under [`PlantedBug::KeepTheStoppedChild`].
+    fn keep_child(&mut self) {
+        let stopped = |cause| cause == Cause::Asked(StopReason::UserStop);
+        self.timers.clear(Timer::StopGrace);
+        if let Some(child) = self.child.as_mut()
+            && child.ending.as_ref().is_some_and(|e| stopped(e.cause))
+        {
+            child.ending = None;
         }
     }
 

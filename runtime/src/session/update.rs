@@ -206,6 +206,7 @@ impl Session {
             ChunkRole::User => Role::User,
         };
         match self.place(now) {
+            Place::Running(_) if self.drops_words() => {}
             Place::Running(turn) => {
                 self.stream_text(now, &Piece { role, message, text }, &turn, false)
             }
@@ -236,13 +237,25 @@ impl Session {
         {
             return Place::Late(last.turn.clone());
         }
-        if !self.child.as_ref().is_none_or(Child::may_open_a_turn) {
+        if !self.may_open_a_turn() {
             return Place::Nowhere;
         }
         self.open_agent_turn(now);
         let turn = self.running();
         debug_assert!(turn.is_some(), "an agent turn was just opened");
         Place::Running(turn.unwrap_or_default())
+    }
+
+    /// Nothing of a child that was asked to end, and whose turn is over, opens another (rule 3.5.7).
+    fn may_open_a_turn(&self) -> bool {
+        self.child.as_ref().is_none_or(Child::may_open_a_turn)
+            || self.plants(PlantedBug::StoppedChildOpensATurn)
+    }
+
+    /// Only under [`PlantedBug::DropWordsUnderAStop`].
+    fn drops_words(&self) -> bool {
+        self.plants(PlantedBug::DropWordsUnderAStop)
+            && self.child.as_ref().is_some_and(Child::is_requested)
     }
 
     fn running(&mut self) -> Option<TurnKey> {
@@ -365,7 +378,7 @@ impl Session {
                 self.sometimes(CoverageMark::LateToolDropped);
                 self.count(Fault::LateUpdate);
             }
-            None if !self.child.as_ref().is_none_or(Child::may_open_a_turn) => self.drop_late(),
+            None if !self.may_open_a_turn() => self.drop_late(),
             None if announces || call.title.is_some() => {
                 self.open_agent_turn(now);
                 if let Some(turn) = self.running() {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each suite takes its own part")]
 #![expect(clippy::disallowed_methods, reason = "suites read the repository's own files")]
 
+pub mod test_names;
 #[cfg(feature = "native")]
 pub mod together;
 

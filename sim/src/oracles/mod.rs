@@ -36,8 +36,13 @@ mod rows;
 mod sends_settle;
 mod stale_calls;
 mod stale_facts;
+mod stop_cancels;
+mod stop_claims;
+mod stop_events;
+mod stop_note;
 mod stop_once;
 mod stop_unsaved;
+mod stop_withdraws;
 mod stopping;
 mod stopping_agent;
 mod turns_end;
@@ -159,6 +164,11 @@ pub fn all() -> Vec<Box<dyn Oracle>> {
         Box::<handshake::HandshakeInOrder>::default(),
         Box::<stop_unsaved::StopNeedsNoStore>::default(),
         Box::<stop_once::StopsOnce>::default(),
+        Box::<stop_events::StopEvents>::default(),
+        Box::<stop_note::StopNotes>::default(),
+        Box::<stop_claims::StopClaimsItsTurn>::default(),
+        Box::<stop_cancels::StopCancels>::default(),
+        Box::<stop_withdraws::StopWithdraws>::default(),
         Box::<stale_calls::StaleCallIsRefused>::default(),
         Box::<late_text::LateTextJoinsItsTurn>::default(),
         Box::<handles::HandleIsRecorded>::default(),

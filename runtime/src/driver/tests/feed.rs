@@ -53,3 +53,19 @@ fn a_lagging_feed_that_ends_reads_its_end() {
     drop(feed);
     assert_eq!(next(&tap), Poll::Ready(None));
 }
+
+/// Rule 4.4.5, and the planted bug of it.
+#[test]
+fn a_subscriber_that_is_gone_costs_no_other_its_frame() {
+    let told = |silences: bool| {
+        let (first, gone, last) = (feed(2), feed(2), feed(2));
+        drop(gone.1);
+        let mut feeds = vec![first.0, gone.0, last.0];
+        broadcast(&mut feeds, &1, silences);
+        assert_eq!(feeds.len(), 2, "whoever is gone is let go of");
+        [next(&first.1), next(&last.1)]
+    };
+    assert_eq!(told(false), [Poll::Ready(Some(1)), Poll::Ready(Some(1))]);
+    // What `PlantedBug::GoneSubscriberSilencesTheRest` makes of it.
+    assert_eq!(told(true), [Poll::Ready(Some(1)), Poll::Pending]);
+}

@@ -26,7 +26,7 @@ fn ended_work(rig: &Rig, call: CallId) -> bool {
 }
 
 #[test]
-fn t43_a_turn_that_the_host_cuts_is_nobodys_cancellation() {
+pub(super) fn t43_a_turn_that_the_host_cuts_is_nobodys_cancellation() {
     let mut rig = Rig::working("hello");
     rig.expect("session/prompt");
     let evict = rig.evict();
@@ -47,7 +47,7 @@ fn t43_a_turn_that_the_host_cuts_is_nobodys_cancellation() {
 }
 
 #[test]
-fn t43_a_close_is_a_persons_and_does_carry_the_cancellation() {
+pub(super) fn t43_a_close_is_a_persons_and_does_carry_the_cancellation() {
     let mut rig = Rig::working("hello");
     rig.close();
     rig.pass_ms(4_000);
@@ -57,7 +57,7 @@ fn t43_a_close_is_a_persons_and_does_carry_the_cancellation() {
 }
 
 #[test]
-fn t44_no_event_of_the_host_takes_a_persons_stop_away() {
+pub(super) fn t44_no_event_of_the_host_takes_a_persons_stop_away() {
     for quits in [false, true] {
         let mut rig = Rig::working("hello");
         rig.stop(None);
@@ -77,7 +77,7 @@ fn t44_no_event_of_the_host_takes_a_persons_stop_away() {
 }
 
 #[test]
-fn a_child_at_rest_is_let_go_without_an_event_and_the_next_message_starts_another() {
+pub(super) fn a_child_at_rest_is_let_go_without_an_event_and_the_next_message_starts_another() {
     let mut rig = Rig::ready();
     let evict = rig.evict();
     assert!(rig.stdin_closed && events(&rig).is_empty());
@@ -112,7 +112,7 @@ fn what_waits_is_not_withdrawn_by_the_host_and_runs_on_the_next_child() {
 }
 
 #[test]
-fn a_host_that_quits_writes_no_event() {
+pub(super) fn a_host_that_quits_writes_no_event() {
     let mut rig = Rig::working("hello");
     rig.session.end_child(rig.now, StopReason::HostStop);
     rig.settle();

@@ -31,7 +31,7 @@ fn why(rig: &Rig, message: &str) -> Option<Held> {
 }
 
 #[test]
-fn a_message_sent_behind_a_stop_is_listed_until_the_stopped_turn_has_ended() {
+pub(super) fn a_message_sent_behind_a_stop_is_listed_until_the_stopped_turn_has_ended() {
     let mut rig = working();
     rig.stop(None);
     assert!(rig.summary().stopping && listed(&rig).is_empty());
@@ -62,7 +62,7 @@ fn a_message_that_waits_behind_a_turn_is_not_held() {
 }
 
 #[test]
-fn a_second_stop_withdraws_what_the_first_one_held_back() {
+pub(super) fn a_second_stop_withdraws_what_the_first_one_held_back() {
     let mut rig = working();
     rig.stop(None);
     rig.send("m2", "later");
@@ -140,7 +140,7 @@ fn a_close_holds_nothing_back_it_rejects() {
 }
 
 #[test]
-fn t51_a_change_of_stopping_alone_is_sent_again_and_every_list_sees_it() {
+pub(super) fn t51_a_change_of_stopping_alone_is_sent_again_and_every_list_sees_it() {
     let mut rig = working();
     rig.pass_ms(100);
     let before = rig.session.summary();
@@ -167,7 +167,7 @@ fn t51_a_change_of_stopping_alone_is_sent_again_and_every_list_sees_it() {
 }
 
 #[test]
-fn t54_a_question_outranks_a_stop() {
+pub(super) fn t54_a_question_outranks_a_stop() {
     let mut rig = working();
     let params = json!({"sessionId": AGENT_SESSION, "toolCall": {"title": "rm"}, "options": []});
     rig.says(&json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params}));
@@ -219,7 +219,7 @@ fn t53_no_derivation_reads_what_lies_before_the_running_turn() {
 }
 
 #[test]
-fn t53_nothing_is_derived_again_while_nothing_changed() {
+pub(super) fn t53_nothing_is_derived_again_while_nothing_changed() {
     let mut rig = long(2, true);
     let published = rig.summaries.len();
     let step = allocation_counter::measure(|| rig.session.handle_deadline(rig.now));

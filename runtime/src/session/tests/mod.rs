@@ -11,10 +11,14 @@ mod persist;
 mod persisted;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+#[cfg(feature = "planted-bugs")]
+mod planted_stop;
 mod review;
 mod rig;
 mod settle;
 mod stop;
+mod stop_event;
 mod stop_matrix;
+mod stop_note;
 mod unconfirmed;
 mod unsaved;

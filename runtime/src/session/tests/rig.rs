@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 use crate::agent::AgentDefinition;
 use crate::host::{PermissionAnswer, Send, Stop};
 use crate::ids::{CallerId, EpochId, Generation, MessageId, OperationId, SessionId, SpawnToken};
-use crate::journal::{Batch, ItemBody, ItemView, Row, SendMode, Timeline, TurnBody};
+use crate::journal::{
+    Batch, ItemBody, ItemView, Mark, Row, RowKind, SendMode, StopEvent, Timeline, TurnBody,
+};
+#[cfg(feature = "planted-bugs")]
+use crate::planted::PlantedBug;
 use crate::platform::{
     ChildIdentity, ChildSpec, Exit, FilePattern, FileTail, Moment, Mono, Order, ProcessIdentity,
     ProofKind, Report, Signal,
@@ -15,7 +19,7 @@ use crate::platform::{
 use crate::session::record::{Lease, SessionRecord};
 use crate::session::{Answer, CallId, Effect, Operation, Policy, Session, Ticket};
 use crate::status::Summary;
-use crate::store::{Refusal, RetryReason, Unit};
+use crate::store::{Refusal, RetryReason, StoredRows, Unit};
 
 pub(super) const AGENT_SESSION: &str = "agent-session-1";
 
@@ -73,7 +77,7 @@ impl Rig {
             name: None,
         };
         let now = Moment { mono: Mono::from_ms(1_000), wall_ms: 1_000_000 };
-        let session = Session::create(Policy::default(), record, operation(0), now);
+        let session = Session::create(policy(), record, operation(0), now);
         let mut rig = Self {
             session,
             now,
@@ -96,7 +100,7 @@ impl Rig {
             spawns_succeed: true,
             mints: true,
             mint_waits: false,
-            checks: true,
+            checks: !is_planted(),
             calls: 0,
             starts: 0,
         };
@@ -404,6 +408,24 @@ impl Rig {
         self.settle();
     }
 
+    /// The host dies, and the next one restores what is on disk.
+    pub(super) fn restart(&mut self) {
+        let epoch = Some(self.session.record().epoch.clone());
+        let stored = StoredRows { epoch, rows: self.stored.clone(), fault: None };
+        let record = self.session.record().clone();
+        self.session = Session::restore(policy(), record, stored, self.now);
+        self.settle();
+    }
+
+    /// The events of Stops that are on disk, oldest first.
+    pub(super) fn stop_events(&self) -> Vec<StopEvent> {
+        let stop = |row: &Row| match &row.kind {
+            RowKind::Mark { mark: Mark::Stop(stop) } => Some(stop.clone()),
+            _ => None,
+        };
+        self.stored.iter().filter_map(stop).collect()
+    }
+
     pub(super) fn signals(&self) -> Vec<Signal> {
         let signal =
             |o: &Order| if let Order::Signal { signal } = o { Some(*signal) } else { None };
@@ -438,7 +460,35 @@ impl Rig {
     }
 }
 
-fn operation(n: u64) -> Operation {
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<PlantedBug>> = const { std::cell::Cell::new(None) };
+}
+
+/// The policy of every session that a story makes, and of those it restores.
+pub(super) fn policy() -> Policy {
+    #[cfg(feature = "planted-bugs")]
+    if let Some(bug) = PLANTED.get() {
+        return Policy::default().planting(bug);
+    }
+    Policy::default()
+}
+
+/// With a bug no invariant is asserted: what breaks is what is seen from outside.
+fn is_planted() -> bool {
+    policy() != Policy::default()
+}
+
+/// Whether `story` holds, in sessions with the bug if there is one.
+#[cfg(feature = "planted-bugs")]
+pub(super) fn holds(bug: Option<PlantedBug>, story: fn()) -> bool {
+    PLANTED.set(bug);
+    let held = std::panic::catch_unwind(story).is_ok();
+    PLANTED.set(None);
+    held
+}
+
+pub(super) fn operation(n: u64) -> Operation {
     Operation {
         call: CallId(n),
         op: OperationId(format!("{:013}-{n:032x}", 1_000_000 + n)),

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::rig::{AGENT_SESSION, Rig};
 use crate::coverage::CoverageMark;
+use crate::failure::FailureCode;
 use crate::journal::{
     ChildRow, ItemBody, Mark, Outcome, Resolution, RowKind, SendMode, SubmissionState, TurnState,
 };
@@ -14,7 +15,7 @@ use crate::session::{Answer, STOP_NOTE, StopAnswer};
 use crate::status::Status;
 
 #[test]
-fn t27_a_stop_cancels_waits_for_the_answer_and_ends_the_child_on_eof() {
+pub(super) fn t27_a_stop_cancels_waits_for_the_answer_and_ends_the_child_on_eof() {
     let mut rig = Rig::working("hello");
     rig.chunk("one");
     let prompt = rig.expect("session/prompt");
@@ -44,7 +45,7 @@ fn t27_a_stop_cancels_waits_for_the_answer_and_ends_the_child_on_eof() {
 }
 
 #[test]
-fn t28_an_unanswered_cancel_waits_4000_ms_and_the_turn_ends_cancelled_at_the_exit() {
+pub(super) fn t28_an_unanswered_cancel_waits_4000_ms_and_the_turn_ends_cancelled_at_the_exit() {
     let mut rig = Rig::working("hello");
     rig.chunk("one");
     rig.stop(None);
@@ -73,7 +74,8 @@ fn t46_the_agents_own_verdict_stands_after_a_stop() {
 }
 
 #[test]
-fn the_next_send_waits_for_the_old_child_and_runs_on_the_resumed_session_at_a_higher_fence() {
+pub(super) fn the_next_send_waits_for_the_old_child_and_runs_on_the_resumed_session_at_a_higher_fence()
+ {
     let mut rig = Rig::working("hello");
     let prompt = rig.expect("session/prompt");
     rig.stop(None);
@@ -95,7 +97,7 @@ fn the_next_send_waits_for_the_old_child_and_runs_on_the_resumed_session_at_a_hi
 }
 
 #[test]
-fn t33_nothing_to_stop_stops_nothing() {
+pub(super) fn t33_nothing_to_stop_stops_nothing() {
     let mut rig = Rig::ready();
     let rows = rig.stored.len();
     let call = rig.stop(None);
@@ -106,7 +108,7 @@ fn t33_nothing_to_stop_stops_nothing() {
 }
 
 #[test]
-fn t34_a_stop_that_names_an_ended_turn_leaves_the_running_one_alone() {
+pub(super) fn t34_a_stop_that_names_an_ended_turn_leaves_the_running_one_alone() {
     let mut rig = Rig::ready();
     rig.send("m2", "two");
     rig.expect("session/prompt");
@@ -118,7 +120,7 @@ fn t34_a_stop_that_names_an_ended_turn_leaves_the_running_one_alone() {
 }
 
 #[test]
-fn a_stop_while_starting_withdraws_what_is_queued_and_ends_the_child() {
+pub(super) fn a_stop_while_starting_withdraws_what_is_queued_and_ends_the_child() {
     let mut rig = Rig::new();
     rig.send("m1", "hello");
     rig.expect("initialize");
@@ -126,6 +128,8 @@ fn a_stop_while_starting_withdraws_what_is_queued_and_ends_the_child() {
     assert!(matches!(rig.answers.get(&call), Some(Answer::Stopped(Ok(a))) if a.cancelled));
     assert!(rig.stdin_closed);
     assert_eq!(rig.state_of("m1"), SubmissionState::Rejected);
+    let fact = rig.timeline.submission(&"m1".into()).and_then(|s| s.fact.clone());
+    assert_eq!(fact.map(|f| f.code), Some(FailureCode::Cancelled), "nobody's fault (rule 3.8.2)");
     rig.exits(Exit::Code(0));
     assert_eq!(rig.lines(), [""; 0], "no note: nothing ran");
     assert_eq!(rig.summary().status, None, "a withdrawn send makes nothing listable (rule 4.2.3)");
@@ -151,7 +155,7 @@ fn a_stop_withdraws_the_pending_permission_before_it_cancels() {
 }
 
 #[test]
-fn a_stop_that_overtakes_the_dispatch_row_holds_the_message_back_and_it_runs_later() {
+pub(super) fn a_stop_that_overtakes_the_dispatch_row_holds_the_message_back_and_it_runs_later() {
     let mut rig = Rig::ready();
     rig.commits = false;
     rig.send("m2", "two");
@@ -249,7 +253,7 @@ fn t29_an_agent_that_does_not_read_is_offered_eof_and_its_window_before_force() 
 
 /// Rule 3.5.7: nothing of the old process can open a turn afterwards.
 #[test]
-fn t47_what_a_stopped_agent_says_behind_its_turn_opens_none() {
+pub(super) fn t47_what_a_stopped_agent_says_behind_its_turn_opens_none() {
     let mut rig = Rig::working("hello");
     let prompt = rig.expect("session/prompt");
     rig.stop(None);
@@ -258,7 +262,8 @@ fn t47_what_a_stopped_agent_says_behind_its_turn_opens_none() {
     rig.reply(&prompt, json!({"stopReason": "cancelled"}));
     rig.chunk("late");
     rig.pass_ms(20);
-    assert!(texts(&rig).ends_with("late"), "inside its window it joins the turn (decision D3 c)");
+    // What it says under the Stop is kept (rule 3.5.5), and inside its window joins the turn (decision D3 c).
+    assert_eq!(texts(&rig), "cutlate");
     rig.pass_ms(LATE_UPDATE_WINDOW_MS);
     rig.chunk("by the way");
     rig.tool("call-9", "in_progress");

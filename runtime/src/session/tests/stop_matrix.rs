@@ -138,7 +138,7 @@ fn cancels(rig: &Rig) -> usize {
 }
 
 #[test]
-fn the_stop_matrix() {
+pub(super) fn the_stop_matrix() {
     for case in cases() {
         let mut rig = (case.before)();
         let call = (case.press)(&mut rig);
@@ -209,7 +209,7 @@ fn a_message_held_behind_a_stop_does_not_read_stopping_once_the_stopped_turn_has
 }
 
 #[test]
-fn an_unconfirmed_stop_that_is_proven_later_reads_taken_for_everybody() {
+pub(super) fn an_unconfirmed_stop_that_is_proven_later_reads_taken_for_everybody() {
     let mut rig = working();
     rig.stop(None);
     rig.pass_ms(60_000);
@@ -234,7 +234,7 @@ fn an_unconfirmed_stop_that_is_proven_later_reads_taken_for_everybody() {
 }
 
 #[test]
-fn the_first_press_keeps_its_turn_when_a_second_one_withdraws_a_message() {
+pub(super) fn the_first_press_keeps_its_turn_when_a_second_one_withdraws_a_message() {
     let mut rig = working();
     rig.stop(None);
     rig.pass_ms(10);

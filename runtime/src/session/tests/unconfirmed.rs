@@ -8,7 +8,7 @@ use crate::platform::Exit;
 use crate::status::Status;
 
 /// The dispatch row of `m1` is on its way to the disk, and no turn has opened: Stop, and the agent resists it for ever.
-fn pressed_before_any_turn() -> Rig {
+pub(super) fn pressed_before_any_turn() -> Rig {
     let mut rig = Rig::ready();
     rig.pass_ms(1_000);
     rig.commits = false;
@@ -32,7 +32,7 @@ fn notes(rig: &Rig) -> Vec<(String, String)> {
 }
 
 #[test]
-fn t38_a_note_that_was_written_before_the_turn_moves_to_it_in_one_batch() {
+pub(super) fn t38_a_note_that_was_written_before_the_turn_moves_to_it_in_one_batch() {
     let mut rig = pressed_before_any_turn();
     let [(by_press, taken)] = &notes(&rig)[..] else { panic!("one note: {:?}", notes(&rig)) };
     assert_eq!(taken, "Cancellation requested.");
@@ -54,7 +54,7 @@ fn t38_a_note_that_was_written_before_the_turn_moves_to_it_in_one_batch() {
 }
 
 #[test]
-fn t39_a_turn_behind_a_failed_stop_keeps_a_verdict_of_its_own() {
+pub(super) fn t39_a_turn_behind_a_failed_stop_keeps_a_verdict_of_its_own() {
     let mut rig = pressed_before_any_turn();
     rig.pass_ms(60_000);
     assert_eq!(rig.summary().status, Some(Status::Idle));
@@ -70,7 +70,7 @@ fn t39_a_turn_behind_a_failed_stop_keeps_a_verdict_of_its_own() {
 }
 
 #[test]
-fn t40_a_second_press_that_fails_as_well_keeps_what_the_first_one_failed_on() {
+pub(super) fn t40_a_second_press_that_fails_as_well_keeps_what_the_first_one_failed_on() {
     let mut rig = pressed_before_any_turn();
     rig.pass_ms(60_000);
     rig.chunk("on my own");
@@ -82,7 +82,7 @@ fn t40_a_second_press_that_fails_as_well_keeps_what_the_first_one_failed_on() {
 }
 
 #[test]
-fn t48_an_edge_of_the_settle_writes_no_row_publishes_once_and_wakes_what_is_held() {
+pub(super) fn t48_an_edge_of_the_settle_writes_no_row_publishes_once_and_wakes_what_is_held() {
     let mut rig = Rig::working("hello");
     let prompt = rig.expect("session/prompt");
     rig.commits = false;

@@ -2,6 +2,7 @@
 
 mod display;
 mod row;
+mod wrong;
 
 use super::{Status, Summary};
 use crate::journal::Cursor;
