@@ -3,6 +3,7 @@
 //!
 //! For each bug: the first seed of the generator that breaks an oracle, and what is left of that run once it was made
 //! smaller. The median over several stretches of seeds is what counts; the first seed alone is a matter of luck.
+//! The page ends with what no sweep finds, and with the rules of `docs/stop-rules.md` by what breaks them.
 //! `--pages` writes the timeline of each smaller run under a number: does a person who reads the page alone name the rule?
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "the table is what it is for")]
 
@@ -28,6 +29,11 @@ const SEEDS_MAX: u64 = 10_000;
 const STRETCHES: u64 = 3;
 /// The page that holds the table.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/planted-bugs.md");
+/// The rules of Stop, and what breaks each.
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/stop-rules.md");
+/// What of those is a client's bug, and no sweep's.
+const WRONG_CLIENTS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/src/status/tests/wrong.rs");
 /// Where the table stands on the page.
 const MARKS: (&str, &str) = ("<!-- table -->", "<!-- end of table -->");
 
@@ -70,7 +76,11 @@ fn main() {
     });
     let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     found.sort_by_key(|row| row.bug);
-    let table = table(&found, seeds_max);
+    let mut table = table(&found, seeds_max);
+    if found.len() == PlantedBug::ALL.len() {
+        table.push_str(&unfound(&found));
+        table.push_str(&rules_of_stop(&found));
+    }
     println!("\n{table}");
     if arguments.iter().any(|a| a == "--write") {
         write_page(&table);
@@ -156,7 +166,7 @@ fn table(found: &[Found], seeds_max: u64) -> String {
     let mut medians: Vec<u64> =
         found.iter().map(|row| median(&row.seeds).unwrap_or(u64::MAX)).collect();
     medians.sort_unstable();
-    let every = found.iter().filter(|row| row.seeds.iter().all(Option::is_some)).count();
+    let every = found.iter().filter(|row| is_found(row)).count();
     let small = found.iter().filter(|row| row.actions <= 8 && row.faults <= 2).count();
     let mut table = format!(
         "{every} of {} bugs are found within {seeds_max} seeds from each of {STRETCHES} beginnings; the median bug after {} seeds; {small} come down to at most 8 actions and 2 faults.\n\n",
@@ -169,6 +179,51 @@ fn table(found: &[Found], seeds_max: u64) -> String {
         let _ = writeln!(table, "{}", line(row));
     }
     table
+}
+
+fn is_found(row: &Found) -> bool {
+    row.seeds.iter().all(Option::is_some)
+}
+
+/// What only its story notices.
+fn unfound(found: &[Found]) -> String {
+    let names: Vec<_> = found.iter().filter(|row| !is_found(row)).map(|r| r.bug.name()).collect();
+    match &names[..] {
+        [] => String::new(),
+        names => format!(
+            "\nNot found from each beginning, and held by their stories alone: {}.\n",
+            names.join(", ")
+        ),
+    }
+}
+
+/// Each rule of Stop is broken by a bug of this table or by a wrong client, or says why by none.
+fn rules_of_stop(found: &[Found]) -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let (page, clients) = (read(RULES), read(WRONG_CLIENTS));
+    let (mut swept, mut told, mut reasons) = (0, 0, 0);
+    for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Rule")) {
+        let broken_by = row.split(" | ").nth(2).unwrap_or_else(|| panic!("no row: {row}"));
+        let names: Vec<&str> = broken_by.split('`').skip(1).step_by(2).collect();
+        let finds = |name: &&str| {
+            let row = found.iter().find(|row| row.bug.name() == *name);
+            let is_client = clients.contains(&format!("\"{name}\""));
+            assert!(row.is_some() || is_client, "{name} is planted nowhere");
+            row.is_some_and(is_found)
+        };
+        match (broken_by.starts_with("nothing: "), names.is_empty()) {
+            (true, _) => reasons += 1,
+            (false, true) => panic!("nothing breaks this rule, and it does not say why: {row}"),
+            (false, false) => match names.iter().filter(|name| finds(name)).count() {
+                0 => told += 1,
+                _ => swept += 1,
+            },
+        }
+    }
+    let rules = swept + told + reasons;
+    format!(
+        "\nOf the {rules} rules of [Stop](stop-rules.md), {swept} are broken by a bug that the sweep finds, {told} by one that only its story notices, and {reasons} say there why nothing breaks them.\n"
+    )
 }
 
 fn write_page(table: &str) {

@@ -11,12 +11,16 @@ use super::{Oracle, Verdict};
 use crate::witness::{ChildNo, Facts, Seen};
 
 /// No agent's stdin is closed for a Stop before the prompt that this Stop is about was cancelled, or answered.
+///
+/// An agent that does not read what it was written is left out: its cancel may wait in the host until the end (T29).
 #[derive(Default)]
 pub(super) struct StopCancels {
     fences: Fences,
     /// The prompt that a child has, as far as it has read it, and whether it was cancelled.
     prompts: BTreeMap<ChildNo, Prompt>,
     stopped: BTreeMap<ChildNo, (SessionId, Fence)>,
+    /// Lines that a child was written and has not read.
+    unread: BTreeMap<ChildNo, usize>,
 }
 
 #[derive(Default)]
@@ -36,6 +40,14 @@ impl Oracle for StopCancels {
     }
 
     fn see(&mut self, _now: Mono, seen: &Seen<'_>, facts: &Facts) -> Verdict {
+        match seen {
+            Seen::HostWrote { child, .. } => *self.unread.entry(*child).or_default() += 1,
+            Seen::AgentRead { child, .. } => {
+                let unread = self.unread.entry(*child).or_default();
+                *unread = unread.saturating_sub(1);
+            }
+            _ => {}
+        }
         match seen {
             Seen::HostWrote { child, line } => match line.method() {
                 Some("session/prompt") => {
@@ -69,10 +81,11 @@ impl Oracle for StopCancels {
                 }
             }
             Seen::StdinClosed { child, by_crash: false, broken: false } => {
+                let reads = self.unread.get(child).is_none_or(|unread| *unread == 0);
                 let ignored = self
                     .prompts
                     .get(child)
-                    .is_some_and(|p| p.was_read && !p.was_cancelled && !p.was_answered);
+                    .is_some_and(|p| reads && p.was_read && !p.was_cancelled && !p.was_answered);
                 if let (Some((session, fence)), true) = (self.stopped.get(child), ignored) {
                     return Err(format!(
                         "the agent of {session} at fence {fence} is ended by a Stop that never cancelled its prompt"
@@ -111,6 +124,8 @@ mod tests {
         let answered = stopped().agent_wrote(0, r#"{"id":1,"result":{}}"#);
         answered.stdin_closed(0).holds();
         stopped().stdin_closed(0).breaks("never cancelled its prompt");
+        // It does not read: the cancel may not have left.
+        stopped().host_wrote(0, r#"{"id":7,"result":{}}"#).stdin_closed(0).holds();
     }
 
     #[test]

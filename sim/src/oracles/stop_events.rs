@@ -27,7 +27,8 @@ struct Session {
     handed_over: BTreeSet<MessageId>,
     /// The newest Stop, and whether anything was sent since.
     stop: Option<(StopEvent, bool)>,
-    /// Somebody pressed for a turn that was not over as far as they knew.
+    /// Somebody pressed for a turn that was over, and for one that was not as far as they knew.
+    named_over: bool,
     named_otherwise: bool,
 }
 
@@ -71,7 +72,9 @@ impl Session {
         if let Some(turn) = running.filter(|turn| stop.turn.as_ref() != Some(turn)) {
             return Some(format!("does not name {turn}, which runs (rule 3.3.1)"));
         }
-        if let Some(turn) = running.filter(|_| stop.named && !self.named_otherwise) {
+        if let Some(turn) =
+            running.filter(|_| stop.named && self.named_over && !self.named_otherwise)
+        {
             return Some(format!("stops {turn} for one that was over (rule 3.2.4)"));
         }
         let same = |(last, sent): &&(StopEvent, bool)| {
@@ -123,6 +126,7 @@ impl Oracle for StopEvents {
         match seen {
             Seen::Called { act: Act::Stop { turn, .. }, session, .. } => {
                 let kept = rows::of(&mut self.sessions, session);
+                kept.named_over |= *turn == NamedTurn::Ended;
                 kept.named_otherwise |= matches!(turn, NamedTurn::Running | NamedTurn::Unknown);
             }
             Seen::Stored { unit, .. } => {
