@@ -415,7 +415,7 @@ fn leaving_while_nothing_can_be_saved_says_so_and_what_became_of_the_agent() {
     terminal.press(CTRL_D);
     assert_eq!(terminal.end(), Some(2));
     let told = [
-        "[end] the agent was ended",
+        "[end] the agent ",
         "no Stop and no end",
         "moored: the store ",
         "cannot be written; free some space",

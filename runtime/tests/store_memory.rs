@@ -219,7 +219,8 @@ fn more_units_than_may_wait_are_refused_and_come_again() {
             }
         }
         assert_eq!(refused, 1);
-        assert_eq!(submit(last + 1).await, Ok(()));
+        let again = resuming(rows("a", last + 1..=last + 1));
+        assert_eq!(store.submit(again).await, Ok(()));
     });
 }
 

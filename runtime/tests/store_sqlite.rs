@@ -233,11 +233,11 @@ fn a_full_disk_refuses_again_and_again_and_then_heals() {
         store.limit_pages(Some(1));
         let large = || moored::store::Unit { rows: vec![text_row(2, 64 * 1024)], ..unit("a") };
         for _ in 0..20 {
-            let refused = store.submit(large()).await;
+            let refused = store.submit(resuming(large())).await;
             assert_eq!(refused, Err(Refusal::Retry { reason: RetryReason::Full }));
         }
         store.limit_pages(None);
-        assert_eq!(store.submit(large()).await, Ok(()));
+        assert_eq!(store.submit(resuming(large())).await, Ok(()));
     });
 }
 

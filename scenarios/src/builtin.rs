@@ -35,6 +35,7 @@ macro_rules! each_document {
                 fr_29_worker_behind_a_dead_launcher = "fr-29-worker-behind-a-dead-launcher",
                 fr_29_worker_behind_its_launcher = "fr-29-worker-behind-its-launcher",
                 fr_33_one_tree_at_a_time = "fr-33-one-tree-at-a-time",
+                fr_35_held_in_order = "fr-35-held-in-order",
                 fr_35_tool_at_work = "fr-35-tool-at-work",
                 frozen_before_the_press = "frozen-before-the-press",
                 frozen_supervisor_before_the_press = "frozen-supervisor-before-the-press",
@@ -114,6 +115,7 @@ macro_rules! each_document {
                 unknown_updates = "unknown-updates",
             }
             natively {
+                first_row_refused = "first-row-refused",
                 fr_04_cancel_is_an_error = "fr-04-cancel-is-an-error",
                 fr_12_end_turn_behind_a_permission = "fr-12-end-turn-behind-a-permission",
                 fr_31_ignores_everything = "fr-31-ignores-everything",
@@ -125,6 +127,7 @@ macro_rules! each_document {
                 lie_waits_for_the_permission = "lie-waits-for-the-permission",
                 oversize_frame = "oversize-frame",
                 permission_answered_twice = "permission-answered-twice",
+                refused_over_a_reopening = "refused-over-a-reopening",
                 stderr_flood = "stderr-flood",
                 stop_overtakes_a_send = "stop-overtakes-a-send",
                 stops_with_a_permission_pending = "stops-with-a-permission-pending",

@@ -244,8 +244,9 @@ impl Conversation {
         self.screen.leave_live();
         if self.refusing_since.is_some() {
             let proven = self.give_up().await;
+            held?;
             self.screen.note(&format!("[end] {}", ending::unsaved(proven)));
-            return held.and_then(|_| Err(ending::not_saved(&self.store)));
+            return Err(ending::not_saved(&self.store));
         }
         self.interrupts = 0;
         self.leaving = false;

@@ -121,17 +121,15 @@ pub fn not_saved(store: &str) -> anyhow::Error {
 }
 
 /// How the agent ended where the journal cannot say it.
-pub fn unsaved(proven: bool) -> &'static str {
-    match proven {
-        true => {
-            "the agent was ended; the journal has nothing of what came after the store refused: \
-             no message, no Stop and no end"
-        }
-        false => {
-            "the agent's end is not proven, and its supervisor goes on ending it; the journal has \
-             nothing of what came after the store refused: no message, no Stop and no end"
-        }
-    }
+pub fn unsaved(proven: bool) -> String {
+    let agent = match proven {
+        true => "the agent was ended",
+        false => "the agent is ended by its supervisor, if it is not gone already",
+    };
+    format!(
+        "{agent}; the journal has nothing of what came after the store refused: no message, no Stop \
+         and no end"
+    )
 }
 
 /// How the agent ended, from the journal; from the close's own answer where the journal tells nothing.

@@ -104,7 +104,14 @@ mod tests {
             kind,
         };
         let rows = vec![row];
-        let unit = Unit { session: session(), fence: Fence(1), rows, ledger: None, record: None };
+        let unit = Unit {
+            session: session(),
+            fence: Fence(1),
+            rows,
+            ledger: None,
+            record: None,
+            resumes: false,
+        };
         story.see(&Seen::Submitted { host: 0, unit: &unit })
     }
 
