@@ -112,10 +112,16 @@ fn look_for(bug: PlantedBug, seeds_max: u64) -> Found {
         broken.then_some(scenario)
     };
     let mut first = None;
+    let mut hopeless = false;
     let seeds: Vec<Option<u64>> = (0..STRETCHES)
         .map(|stretch| {
+            if hopeless {
+                return None;
+            }
             let begin = stretch * 1_000_000;
             let hit = (begin..begin + seeds_max).find_map(|seed| Some((seed, fails(seed)?)));
+            // What the first beginning does not show is not looked for from the others.
+            hopeless |= hit.is_none() && stretch == 0;
             let (seed, scenario) = hit?;
             first.get_or_insert(scenario);
             Some(seed - begin + 1)
