@@ -173,7 +173,8 @@ fn table(found: &[Found], seeds_max: u64) -> String {
         found.iter().map(|row| median(&row.seeds).unwrap_or(u64::MAX)).collect();
     medians.sort_unstable();
     let every = found.iter().filter(|row| is_found(row)).count();
-    let small = found.iter().filter(|row| row.actions <= 8 && row.faults <= 2).count();
+    let small =
+        found.iter().filter(|r| r.smaller.is_some() && r.actions <= 8 && r.faults <= 2).count();
     let mut table = format!(
         "{every} of {} bugs are found within {seeds_max} seeds from each of {STRETCHES} beginnings; the median bug after {} seeds; {small} come down to at most 8 actions and 2 faults.\n\n",
         found.len(),
