@@ -132,10 +132,9 @@ impl Session {
         });
         let ended = state.is_some_and(has_ended);
         let unproven = self.is_unproven();
-        let outlives = self.plants(PlantedBug::SettleOutlivesItsChild);
-        if ended || (self.child.is_none() && !outlives) {
-            self.settle = None;
-        } else if unproven && self.plants(PlantedBug::UnconfirmedEndsStopping) {
+        let gone = self.child.is_none() && !self.plants(PlantedBug::SettleOutlivesItsChild);
+        let gives_up = unproven && self.plants(PlantedBug::UnconfirmedEndsStopping);
+        if ended || gone || gives_up {
             self.settle = None;
         } else if unproven && self.settles() && !self.plants(PlantedBug::FailedEndKeepsSettling) {
             let live = self.durable.running_turn().map(|turn| turn.turn.clone());
