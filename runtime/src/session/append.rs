@@ -8,7 +8,9 @@ use super::{Answer, CallId, Effect, Operation, Ticket};
 use crate::coverage::CoverageMark;
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId};
-use crate::journal::{Fold, ItemBody, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched};
+use crate::journal::{
+    Fold, ItemBody, Mark, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched, stop_note_item,
+};
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, STORE_RETRY_MS};
 use crate::planted::PlantedBug;
 use crate::platform::{ChildSpec, Moment};
@@ -419,16 +421,11 @@ impl Session {
         if unsaved.is_empty() {
             return;
         }
-        let mut next = self.durable.cursor().seq;
         for waiting in &mut self.appends.waiting {
             if waiting.unit.rows.iter().any(|row| is_submission(&row.kind)) {
                 waiting.unit.ledger = None;
             }
             waiting.unit.rows.retain_mut(|row| keeps_anything(&mut row.kind, &unsaved));
-            for row in &mut waiting.unit.rows {
-                next += 1;
-                row.seq = next;
-            }
             let is_of_it = |gate: &Gate| match gate {
                 Gate::Prompt(_, message) => unsaved.contains(message),
                 Gate::Answer(_, answer) => {
@@ -442,17 +439,13 @@ impl Session {
                 let refused = RefusedOperation::new(RefusalCode::NotSaved);
                 self.effects.push_back(Effect::Answer { call, answer: answer.refused(refused) });
             }
-            let bytes = waiting.unit.rows.iter().map(|row| weight(&row.kind)).sum();
-            self.appends.bytes = self.appends.bytes + bytes - waiting.bytes;
-            waiting.bytes = bytes;
         }
-        self.appends.waiting.retain(|w| {
-            let unit = &w.unit;
-            !(unit.rows.is_empty() && unit.ledger.is_none() && unit.record.is_none())
-                || !w.gates.is_empty()
-        });
-        self.plan = self.durable.planning_copy();
-        self.appends.apply_to(&mut self.plan);
+        self.plan_what_stays();
+        if !self.is_working() {
+            // Nothing ran that a Stop could have stopped: it leaves no note (rule 3.6.4).
+            self.appends.take_notes_of_nothing();
+            self.plan_what_stays();
+        }
         if let Some(child) = self.child.as_mut() {
             child.dispatching = child.dispatching.take().filter(|m| !unsaved.contains(m));
             child.start_for = child.start_for.take().filter(|m| !unsaved.contains(m));
@@ -460,7 +453,49 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Plans afresh what waits.
+    fn plan_what_stays(&mut self) {
+        self.appends.close_ranks(self.durable.cursor().seq);
+        self.plan = self.durable.planning_copy();
+        self.appends.apply_to(&mut self.plan);
+    }
+}
+
 impl Appends {
+    /// Numbers what waits from behind the last durable row on; units of which nothing is left go.
+    fn close_ranks(&mut self, mut last: u64) {
+        self.waiting.retain(|w| {
+            let unit = &w.unit;
+            !(unit.rows.is_empty() && unit.ledger.is_none() && unit.record.is_none())
+                || !w.gates.is_empty()
+        });
+        self.bytes = 0;
+        for waiting in &mut self.waiting {
+            for row in &mut waiting.unit.rows {
+                last += 1;
+                row.seq = last;
+            }
+            waiting.bytes = waiting.unit.rows.iter().map(|row| weight(&row.kind)).sum();
+            self.bytes += waiting.bytes;
+        }
+    }
+
+    /// Takes the notes of Stops back that had no turn.
+    fn take_notes_of_nothing(&mut self) {
+        for waiting in &mut self.waiting {
+            let pressed = waiting.unit.rows.iter().find_map(|row| match &row.kind {
+                RowKind::Mark { mark: Mark::Stop(stop) } if stop.turn.is_none() => {
+                    Some(stop_note_item(stop.op.as_str()))
+                }
+                _ => None,
+            });
+            waiting.unit.rows.retain(|row| {
+                !matches!(&row.kind, RowKind::Item(row) if Some(&row.item) == pressed.as_ref())
+            });
+        }
+    }
+
     /// The messages whose acceptance waits to be stored.
     fn unsaved_sends(&self) -> BTreeSet<MessageId> {
         let rows = self.waiting.iter().flat_map(|w| &w.unit.rows);

@@ -54,7 +54,7 @@ impl Session {
             self.answer_now(operation.call, Answer::Sent(Err(RefusedOperation::new(code))));
             return;
         }
-        self.note_held_steer(&send);
+        self.note_steer(&send);
         let row = RowKind::Submission {
             message_id: send.message_id.clone(),
             fingerprint: print,
@@ -115,20 +115,24 @@ impl Session {
         }
     }
 
-    fn note_held_steer(&mut self, send: &Send) {
-        let ends = self.child.as_ref().is_some_and(|c| c.ending.is_some() || c.root.is_some());
-        if ends && send.mode == SendMode::Steer {
+    /// A message steers if a prompt runs that it cuts (rule 2.5.1). Sent while none does, or while a Stop is in force, it runs
+    /// in its order as any other, and as a turn of its own (rule 5.4.1).
+    fn note_steer(&mut self, send: &Send) {
+        let runs = |c: &&Child| c.is_ready() && (c.prompt.is_some() || c.dispatching.is_some());
+        let Some(child) = self.child.as_ref().filter(runs) else { return };
+        if send.mode == SendMode::Steer {
             let plan = &self.plan;
-            self.held_steers.retain(|m| plan.queued().any(|queued| queued == m));
-            self.held_steers.push(send.message_id.clone());
+            self.steers.retain(|(_, m)| plan.queued().any(|queued| queued == m));
+            self.steers.push((child.generation.clone(), send.message_id.clone()));
         }
     }
 
-    /// The messages that are to cut the prompt that runs, oldest first (rule 2.5).
+    /// The steers that wait, oldest first. One whose child ends steers no more.
     fn waiting_steers(&self) -> impl Iterator<Item = &MessageId> {
-        self.plan.queued().filter(|m| {
-            self.plan.submission(m).is_some_and(|s| s.view.mode == SendMode::Steer)
-                && !self.held_steers.contains(m)
+        let ready = self.child.as_ref().filter(|c| c.is_ready()).map(|c| &c.generation);
+        let steers = self.steers.iter().filter(move |(of, _)| ready == Some(of));
+        steers.map(|(_, message)| message).filter(|m| {
+            self.plan.submission(m).is_some_and(|s| s.view.state == SubmissionState::Queued)
         })
     }
 

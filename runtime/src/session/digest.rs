@@ -6,7 +6,7 @@ use super::Session;
 use super::encoding::Encoder;
 pub(super) use super::encoding::by_hash;
 use crate::digest::RunningDigest;
-use crate::ids::MessageId;
+use crate::ids::{Generation, MessageId};
 use crate::platform::Moment;
 use crate::status::Status;
 
@@ -54,7 +54,7 @@ impl Serialize for State<'_> {
             texts_made,
             discarded,
             withheld,
-            held_steers,
+            steers,
             settle,
             closers,
             life,
@@ -64,8 +64,8 @@ impl Serialize for State<'_> {
             // What was met is no part of the state.
             met: _,
         } = self.0;
-        let waits = |message: &&MessageId| plan.queued().any(|queued| queued == *message);
-        let held_steers: Vec<_> = held_steers.iter().filter(waits).collect();
+        let waits = |(_, message): &&(Generation, MessageId)| plan.queued().any(|m| m == message);
+        let steers: Vec<_> = steers.iter().filter(waits).collect();
         let mut state = to.serialize_struct("Session", 19)?;
         state.serialize_field("policy", policy)?;
         state.serialize_field("record", record)?;
@@ -79,7 +79,7 @@ impl Serialize for State<'_> {
         state.serialize_field("texts_made", texts_made)?;
         state.serialize_field("discarded", discarded)?;
         state.serialize_field("withheld", withheld)?;
-        state.serialize_field("held_steers", &held_steers)?;
+        state.serialize_field("steers", &steers)?;
         state.serialize_field("settle", settle)?;
         state.serialize_field("closers", closers)?;
         state.serialize_field("life", life)?;

@@ -16,7 +16,7 @@ use super::timers::{Timer, Timers};
 use super::{CallId, Effect, Operation};
 use crate::coverage::{CoverageMark, CoverageMarks, Met};
 use crate::failure::{RefusalCode, RefusedOperation};
-use crate::ids::{Fence, MessageId};
+use crate::ids::{Fence, Generation, MessageId};
 use crate::journal::{EpochReason, Fold, RowKind, Snapshot};
 use crate::planted::PlantedBug;
 use crate::platform::{Moment, Mono};
@@ -45,9 +45,9 @@ pub struct Session {
     /// A message whose handover was recorded and whose frame a Stop held back: it goes first on the next child
     /// (decision D24).
     pub(super) withheld: Option<MessageId>,
-    /// Messages that were to steer and came while a child was ending: there was no turn to steer, and each runs as its own
-    /// in its order (rule 5.4.1). Only of those that wait.
-    pub(super) held_steers: Vec<MessageId>,
+    /// Messages that steer: they came while a prompt ran that they cut, which is this child's (rule 2.5.1). Pruned to those
+    /// that wait.
+    pub(super) steers: Vec<(Generation, MessageId)>,
     /// The latest person's Stop on this host, until what it stopped has ended.
     pub(super) settle: Option<super::settle::Settle>,
     /// Callers that wait for the child's end.
@@ -127,7 +127,7 @@ impl Session {
             texts_made: 0,
             discarded: 0,
             withheld: None,
-            held_steers: Vec::new(),
+            steers: Vec::new(),
             settle: None,
             closers: Vec::new(),
             life: Life::Open,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moored::ids::SessionId;
+use moored::ids::{MessageId, SessionId};
 use moored::journal::RowKind;
 use moored::limits::{AGENT_REQUESTS_MAX, APPENDS_IN_FLIGHT_MAX, QUEUED_SENDS_MAX};
 use moored::platform::Mono;
+use moored::store::Unit;
 
 use super::rows;
 use super::{Oracle, Verdict};
@@ -31,7 +32,7 @@ pub(super) struct Bounded {
 #[derive(Default)]
 struct Session {
     open: BTreeMap<HostNo, usize>,
-    sends: usize,
+    sends: BTreeSet<MessageId>,
     stops: usize,
     spawns: usize,
 }
@@ -68,6 +69,8 @@ impl Oracle for Bounded {
                 let kept = rows::of(&mut self.sessions, &unit.session);
                 let open = kept.open.entry(*host).or_default();
                 *open += 1;
+                // Also one that is refused with its row: a start that it asked for may go on.
+                kept.sends.extend(sent(unit));
                 if *open > UNITS_OPEN_MAX {
                     let session = &unit.session;
                     return Err(format!(
@@ -80,11 +83,7 @@ impl Oracle for Bounded {
                 *open = open.saturating_sub(1);
             }
             Seen::Stored { unit, .. } => {
-                let is_send = |row: &&_| {
-                    matches!(row, moored::journal::Row { kind: RowKind::Submission { .. }, .. })
-                };
-                let sends = unit.rows.iter().filter(is_send).count();
-                rows::of(&mut self.sessions, &unit.session).sends += sends;
+                rows::of(&mut self.sessions, &unit.session).sends.extend(sent(unit));
             }
             Seen::Called { act: Act::Stop { .. }, session, .. } => {
                 rows::of(&mut self.sessions, session).stops += 1;
@@ -92,8 +91,8 @@ impl Oracle for Bounded {
             Seen::Spawning { session, .. } => {
                 let kept = rows::of(&mut self.sessions, session);
                 kept.spawns += 1;
-                if kept.spawns > kept.sends * STARTS_A_MESSAGE_MAX + kept.stops {
-                    let (spawns, sends, stops) = (kept.spawns, kept.sends, kept.stops);
+                let (spawns, sends, stops) = (kept.spawns, kept.sends.len(), kept.stops);
+                if spawns > sends * STARTS_A_MESSAGE_MAX + stops {
                     return Err(format!(
                         "{session} has {spawns} children started for {sends} messages and {stops} Stops"
                     ));
@@ -105,10 +104,16 @@ impl Oracle for Bounded {
     }
 }
 
+fn sent(unit: &Unit) -> impl Iterator<Item = MessageId> {
+    unit.rows.iter().filter_map(|row| match &row.kind {
+        RowKind::Submission { message_id, .. } => Some(message_id.clone()),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use moored::ids::Fence;
-    use moored::store::Unit;
 
     use super::super::kit::{Story, session, submission};
     use super::*;

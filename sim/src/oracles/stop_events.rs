@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moored::failure::FailureCode;
+use moored::failure::{FailureCode, RefusalCode};
 use moored::ids::{MessageId, SessionId, TurnKey};
 use moored::journal::{DispatchState, Row, RowKind, StopEvent, StopReason, TurnState};
 use moored::platform::Mono;
@@ -128,6 +128,14 @@ impl Oracle for StopEvents {
                 let kept = rows::of(&mut self.sessions, session);
                 kept.named_over |= *turn == NamedTurn::Ended;
                 kept.named_otherwise |= matches!(turn, NamedTurn::Running | NamedTurn::Unknown);
+            }
+            // It was sent all the same: a press behind it withdrew it before it was refused with its row (decision D8).
+            Seen::Answered { refused: Some(name), session, .. }
+                if *name == RefusalCode::NotSaved.name() =>
+            {
+                if let Some((_, sent)) = &mut rows::of(&mut self.sessions, session).stop {
+                    *sent = true;
+                }
             }
             Seen::Stored { unit, .. } => {
                 let session = &unit.session;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::rig::Rig;
 use crate::failure::RefusalCode;
-use crate::journal::{Mark, RowKind, SubmissionState, TurnState};
+use crate::journal::{ItemBody, Mark, RowKind, SubmissionState, TurnState};
 use crate::limits::STORE_RETRY_MS;
 use crate::platform::Exit;
 use crate::session::{Answer, CallId};
@@ -159,4 +159,22 @@ fn an_agent_that_was_reserved_for_a_refused_message_waits_idle_for_the_next() {
     let prompt = rig.expect("session/prompt");
     assert_eq!(prompt["params"]["prompt"][0]["text"], "later");
     rows_follow_each_other(&rig);
+}
+
+#[test]
+fn a_stop_of_a_message_that_was_refused_leaves_no_note() {
+    let mut rig = Rig::ready();
+    let notes = |rig: &Rig| {
+        rig.items().iter().filter(|item| matches!(item.body, ItemBody::Status(_))).count()
+    };
+    rig.commits = false;
+    let send = rig.send("m2", "two");
+    let stop = rig.stop(None);
+    rig.refuse_all();
+    assert!(is_refused(&rig, send));
+    assert!(matches!(rig.answers.get(&stop), Some(Answer::Stopped(Ok(_)))));
+    heals(&mut rig);
+    rows_follow_each_other(&rig);
+    assert_eq!(notes(&rig), 0, "nothing ran (rule 3.6.4)");
+    assert!(!rig.summary().stopping);
 }
