@@ -199,7 +199,7 @@ pub enum SendMode {
     /// It waits, then opens its own turn.
     #[default]
     AfterTurn,
-    /// It cuts the running turn and goes next (rule 2.5).
+    /// It cuts the prompt that runs when it is sent, and goes next (rule 2.5); with none it waits as any other.
     Steer,
 }
 

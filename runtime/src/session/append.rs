@@ -8,9 +8,7 @@ use super::{Answer, CallId, Effect, Operation, Ticket};
 use crate::coverage::CoverageMark;
 use crate::failure::{RefusalCode, RefusedOperation};
 use crate::ids::{Generation, MessageId};
-use crate::journal::{
-    Fold, ItemBody, Mark, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched, stop_note_item,
-};
+use crate::journal::{Fold, ItemBody, Mutation, Payload, ROW_VERSION, Row, RowKind, Touched};
 use crate::limits::{APPENDS_IN_FLIGHT_MAX, STORE_RETRY_MS};
 use crate::planted::PlantedBug;
 use crate::platform::{ChildSpec, Moment};
@@ -43,6 +41,8 @@ struct Waiting {
     gates: Vec<Gate>,
     bytes: usize,
     in_flight: bool,
+    /// Its rows tell of nothing but these messages: refused with them, they go as well.
+    rests_on: BTreeSet<MessageId>,
 }
 
 /// Units on their way to the store, in order.
@@ -105,6 +105,7 @@ pub(super) struct Draft {
     record: bool,
     recovered: bool,
     gates: Vec<Gate>,
+    rests_on: BTreeSet<MessageId>,
 }
 
 impl Draft {
@@ -121,6 +122,12 @@ impl Draft {
     /// Settled after the fact rather than by the child's own events.
     pub(super) fn recovered(mut self) -> Self {
         self.recovered = true;
+        self
+    }
+
+    /// Its rows tell of nothing but these messages, none of which is on disk.
+    pub(super) fn resting_on(mut self, messages: BTreeSet<MessageId>) -> Self {
+        self.rests_on = messages;
         self
     }
 
@@ -217,7 +224,8 @@ impl Session {
             self.answer_sends_early(&mut gates);
         }
         self.appends.bytes += bytes;
-        self.appends.waiting.push_back(Waiting { ticket, unit, gates, bytes, in_flight });
+        let rests_on = draft.rests_on;
+        self.appends.waiting.push_back(Waiting { ticket, unit, gates, bytes, in_flight, rests_on });
         self.regulate_reading();
     }
 
@@ -270,6 +278,7 @@ impl Session {
         for gate in waiting.gates {
             self.open_gate(now, gate);
         }
+        self.steer(now);
         self.disclose_discarded(now);
         self.regulate_reading();
         self.advance(now);
@@ -425,6 +434,9 @@ impl Session {
             if waiting.unit.rows.iter().any(|row| is_submission(&row.kind)) {
                 waiting.unit.ledger = None;
             }
+            if !waiting.rests_on.is_empty() && waiting.rests_on.is_subset(&unsaved) {
+                waiting.unit.rows.clear();
+            }
             waiting.unit.rows.retain_mut(|row| keeps_anything(&mut row.kind, &unsaved));
             let is_of_it = |gate: &Gate| match gate {
                 Gate::Prompt(_, message) => unsaved.contains(message),
@@ -440,25 +452,13 @@ impl Session {
                 self.effects.push_back(Effect::Answer { call, answer: answer.refused(refused) });
             }
         }
-        self.plan_what_stays();
-        if !self.is_working() {
-            // Nothing ran that a Stop could have stopped: it leaves no note (rule 3.6.4).
-            self.appends.take_notes_of_nothing();
-            self.plan_what_stays();
-        }
+        self.appends.close_ranks(self.durable.cursor().seq);
+        self.plan = self.durable.planning_copy();
+        self.appends.apply_to(&mut self.plan);
         if let Some(child) = self.child.as_mut() {
             child.dispatching = child.dispatching.take().filter(|m| !unsaved.contains(m));
             child.start_for = child.start_for.take().filter(|m| !unsaved.contains(m));
         }
-    }
-}
-
-impl Session {
-    /// Plans afresh what waits.
-    fn plan_what_stays(&mut self) {
-        self.appends.close_ranks(self.durable.cursor().seq);
-        self.plan = self.durable.planning_copy();
-        self.appends.apply_to(&mut self.plan);
     }
 }
 
@@ -478,21 +478,6 @@ impl Appends {
             }
             waiting.bytes = waiting.unit.rows.iter().map(|row| weight(&row.kind)).sum();
             self.bytes += waiting.bytes;
-        }
-    }
-
-    /// Takes the notes of Stops back that had no turn.
-    fn take_notes_of_nothing(&mut self) {
-        for waiting in &mut self.waiting {
-            let pressed = waiting.unit.rows.iter().find_map(|row| match &row.kind {
-                RowKind::Mark { mark: Mark::Stop(stop) } if stop.turn.is_none() => {
-                    Some(stop_note_item(stop.op.as_str()))
-                }
-                _ => None,
-            });
-            waiting.unit.rows.retain(|row| {
-                !matches!(&row.kind, RowKind::Item(row) if Some(&row.item) == pressed.as_ref())
-            });
         }
     }
 

@@ -70,7 +70,6 @@ impl Session {
         let draft =
             Draft::rows(vec![row]).answering(self, now, &operation, Answer::Sent(Ok(accepted)));
         self.plan(now, draft);
-        self.steer(now);
         // An end that was not proven is tried again by whoever needs the agent (rule 1.8.8).
         self.retry_unproven_end(now);
         self.advance(now);
@@ -295,10 +294,12 @@ impl Session {
         }
     }
 
-    /// A steer that waits cuts the running prompt, once (rules 2.5.1, 2.5.2).
-    fn steer(&mut self, now: Moment) {
+    /// A steer that waits cuts the running prompt, once (rules 2.5.1, 2.5.2), and not before it is on disk: one that the store
+    /// refuses has cut nothing.
+    pub(super) fn steer(&mut self, now: Moment) {
         let running = self.child.as_ref().is_some_and(|c| c.is_ready() && c.prompt.is_some());
-        if running && self.waiting_steers().next().is_some() {
+        let saved = |m: &MessageId| self.durable.submission(m).is_some();
+        if running && self.waiting_steers().any(saved) {
             self.sometimes(CoverageMark::SteerCut);
             self.withdraw_asks(now);
             self.cancel_prompt(now);

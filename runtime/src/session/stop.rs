@@ -1,5 +1,7 @@
 //! Stop: withdraw, record, interrupt, note, end the child (rule 3.1.1).
 
+use std::collections::BTreeSet;
+
 use super::append::Draft;
 use super::child::Cause;
 use super::deliver::rejection;
@@ -9,7 +11,7 @@ use super::{Answer, Effect, Operation, StopAnswer};
 use crate::coverage::CoverageMark;
 use crate::failure::{FailureCode, FailureFact, RefusalCode, RefusedOperation};
 use crate::host::Stop;
-use crate::ids::{ItemKey, TurnKey, key};
+use crate::ids::{ItemKey, MessageId, TurnKey, key};
 use crate::journal::{
     ItemBody, ItemRow, Mark, Mutation, Outcome, RowKind, StatusBody, StopEvent, StopReason,
     TurnBody, TurnState, stop_note, stop_note_item,
@@ -95,7 +97,8 @@ impl Session {
                     rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 }
                 self.reopen_settle();
-                self.answer_stop(now, &operation, stop.turn, withdrawn, rows);
+                let rests_on = self.unsaved_alone(&queued);
+                self.record_stop(now, &operation, stop.turn, withdrawn, rows, rests_on);
                 self.press_again(now);
                 if !self.plants(PlantedBug::PressWithoutARetry) {
                     self.retry_unproven_end(now);
@@ -119,18 +122,20 @@ impl Session {
                 if self.appends.is_refusing() {
                     self.sometimes(CoverageMark::StopWhileNotSaved);
                 }
+                let rests_on = self.unsaved_work(&queued);
                 self.open_settle(&mut event);
                 self.withdraw_asks(now);
                 let note = self.stop_note(&operation, live.as_ref());
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
                 rows.push(note);
                 self.end_child_as(now, Cause::Asked(StopReason::UserStop));
-                self.answer_stop(now, &operation, stop.turn, true, rows);
+                self.record_stop(now, &operation, stop.turn, true, rows, rests_on);
                 self.wound_down(now);
             }
             Reach::Hold => {
                 rows.push(RowKind::Mark { mark: Mark::Stop(event) });
-                self.answer_stop(now, &operation, stop.turn, true, rows);
+                let rests_on = self.unsaved_alone(&queued);
+                self.record_stop(now, &operation, stop.turn, true, rows, rests_on);
             }
             Reach::None => {
                 self.sometimes(CoverageMark::StopOfNothing);
@@ -149,6 +154,23 @@ impl Session {
         let names_stale = self.plants(PlantedBug::NameAStaleTurn);
         let opening = stop.turn.as_ref().filter(|t| names_stale || self.may_still_open(t));
         live.or(opening).cloned()
+    }
+
+    /// These messages, if not one of them is on disk: a Stop that does nothing but withdraw them is no more than they are.
+    fn unsaved_alone(&self, messages: &[MessageId]) -> BTreeSet<MessageId> {
+        match messages.iter().all(|m| self.durable.submission(m).is_none()) {
+            true => messages.iter().cloned().collect(),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// The messages that are all that works and waits, if not one of them is on disk: nothing has run yet.
+    fn unsaved_work(&self, queued: &[MessageId]) -> BTreeSet<MessageId> {
+        if self.plan.running_turn().is_some() {
+            return BTreeSet::new();
+        }
+        let work: Vec<_> = self.plan.outstanding().chain(queued).cloned().collect();
+        self.unsaved_alone(&work)
     }
 
     fn mark_withdrawn(&mut self) {
@@ -258,10 +280,22 @@ impl Session {
         cancelled: bool,
         rows: Vec<RowKind>,
     ) {
+        self.record_stop(now, operation, turn, cancelled, rows, BTreeSet::new());
+    }
+
+    fn record_stop(
+        &mut self,
+        now: Moment,
+        operation: &Operation,
+        turn: Option<TurnKey>,
+        cancelled: bool,
+        rows: Vec<RowKind>,
+        rests_on: BTreeSet<MessageId>,
+    ) {
         let answer = Answer::Stopped(Ok(StopAnswer { turn, cancelled }));
         if self.refuses_commands().is_none() {
             let draft = Draft::rows(rows).remembering(self, now, operation, &answer);
-            self.plan(now, draft);
+            self.plan(now, draft.resting_on(rests_on));
         } else {
             self.sometimes(CoverageMark::StopUnrecorded);
         }

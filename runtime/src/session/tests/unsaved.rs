@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::rig::Rig;
 use crate::failure::RefusalCode;
-use crate::journal::{ItemBody, Mark, RowKind, SubmissionState, TurnState};
+use crate::journal::{ItemBody, Mark, RowKind, SendMode, SubmissionState, TurnState};
 use crate::limits::STORE_RETRY_MS;
 use crate::platform::Exit;
 use crate::session::{Answer, CallId};
@@ -177,4 +177,41 @@ fn a_stop_of_a_message_that_was_refused_leaves_no_note() {
     rows_follow_each_other(&rig);
     assert_eq!(notes(&rig), 0, "nothing ran (rule 3.6.4)");
     assert!(!rig.summary().stopping);
+}
+
+#[test]
+fn a_second_stop_that_withdrew_nothing_but_a_refused_message_leaves_no_event() {
+    let mut rig = Rig::working("hello");
+    let prompt = rig.expect("session/prompt");
+    rig.stop(None);
+    rig.expect("session/cancel");
+    rig.commits = false;
+    let send = rig.send("m2", "two");
+    rig.stop(None);
+    rig.refuse_all();
+    assert!(is_refused(&rig, send));
+    heals(&mut rig);
+    rig.reply(&prompt, json!({"stopReason": "cancelled"}));
+    rig.exits(Exit::Code(0));
+    rows_follow_each_other(&rig);
+    let stops =
+        rig.stored.iter().filter(|r| matches!(&r.kind, RowKind::Mark { mark: Mark::Stop(_) }));
+    assert_eq!(stops.count(), 1, "the second press was a repeat (rule 3.3.3)");
+}
+
+#[test]
+fn a_steer_cuts_nothing_before_it_is_on_disk() {
+    let mut rig = Rig::working("hello");
+    rig.expect("session/prompt");
+    rig.commits = false;
+    let refused = rig.send_as("m2", "two", SendMode::Steer);
+    assert!(rig.frames.is_empty());
+    rig.refuse_all();
+    assert!(is_refused(&rig, refused));
+    rig.pass_ms(STORE_RETRY_MS);
+    assert!(rig.frames.is_empty(), "it cut nothing");
+    rig.send_as("m3", "three", SendMode::Steer);
+    assert!(rig.frames.is_empty());
+    rig.commit_one();
+    rig.expect("session/cancel");
 }
