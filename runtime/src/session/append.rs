@@ -466,9 +466,9 @@ impl Appends {
     /// Numbers what waits from behind the last durable row on; units of which nothing is left go.
     fn close_ranks(&mut self, mut last: u64) {
         self.waiting.retain(|w| {
-            let unit = &w.unit;
-            !(unit.rows.is_empty() && unit.ledger.is_none() && unit.record.is_none())
-                || !w.gates.is_empty()
+            let Unit { rows, ledger, record, .. } = &*w.unit;
+            let holds = !rows.is_empty() || ledger.is_some() || record.is_some();
+            holds || !w.gates.is_empty()
         });
         self.bytes = 0;
         for waiting in &mut self.waiting {
