@@ -11,7 +11,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 0xf));
+    }
+    text
 }
 
 /// A digest over bytes that come in pieces.
@@ -39,43 +44,49 @@ impl Eq for RunningDigest {}
 /// The payload fingerprint of a mutating call: SHA-256 of canonical JSON (sorted keys at every depth) of the method, the
 /// session and the fields (rule 5.10.1).
 pub fn fingerprint(method: &str, session: &str, fields: &serde_json::Value) -> String {
-    let mut out = String::from("{\"fields\":");
+    let mut out = b"{\"fields\":".to_vec();
     canonical(fields, &mut out);
-    out.push_str(",\"method\":");
-    canonical(&serde_json::Value::from(method), &mut out);
-    out.push_str(",\"sessionId\":");
-    canonical(&serde_json::Value::from(session), &mut out);
-    out.push('}');
-    sha256_hex(out.as_bytes())
+    out.extend_from_slice(b",\"method\":");
+    scalar(method, &mut out);
+    out.extend_from_slice(b",\"sessionId\":");
+    scalar(session, &mut out);
+    out.push(b'}');
+    sha256_hex(&out)
 }
 
-fn canonical(value: &serde_json::Value, out: &mut String) {
+fn canonical(value: &serde_json::Value, out: &mut Vec<u8>) {
     match value {
         serde_json::Value::Object(map) => {
-            let sorted: std::collections::BTreeMap<_, _> = map.iter().collect();
-            out.push('{');
+            let mut sorted: Vec<_> = map.iter().collect();
+            sorted.sort_unstable_by_key(|(key, _)| *key);
+            out.push(b'{');
             for (i, (key, value)) in sorted.into_iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                out.push_str(&serde_json::Value::from(key.as_str()).to_string());
-                out.push(':');
+                scalar(key, out);
+                out.push(b':');
                 canonical(value, out);
             }
-            out.push('}');
+            out.push(b'}');
         }
         serde_json::Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 canonical(item, out);
             }
-            out.push(']');
+            out.push(b']');
         }
-        scalar => out.push_str(&scalar.to_string()),
+        value => scalar(value, out),
     }
+}
+
+fn scalar(value: &(impl serde::Serialize + ?Sized), out: &mut Vec<u8>) {
+    // Neither a scalar nor the memory it is written to can fail.
+    let _ = serde_json::to_writer(out, value);
 }
 
 #[cfg(test)]

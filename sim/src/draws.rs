@@ -138,6 +138,7 @@ impl Source {
 }
 
 struct Label {
+    name: &'static str,
     concern: Concern,
     drawn: u32,
     /// Indexed by the place of the choice; absent means 0.
@@ -150,7 +151,8 @@ pub struct Draws {
     /// Concerns that are drawn at random, by their place in [`Concern::ALL`].
     random: [bool; Concern::ALL.len()],
     given: BTreeMap<String, BTreeMap<u32, u64>>,
-    labels: BTreeMap<&'static str, Label>,
+    /// In the order of their first choice: a run has some dozens, and a few of them make nearly all choices.
+    labels: Vec<Label>,
     tape: Vec<Choice>,
 }
 
@@ -175,7 +177,7 @@ impl Draws {
             stream
         };
         let streams = (0..Concern::ALL.len() as u64).map(stream).collect();
-        Self { streams, random, given, labels: BTreeMap::new(), tape: Vec::new() }
+        Self { streams, random, given, labels: Vec::new(), tape: Vec::new() }
     }
 
     /// A number below `n`; 0 is the benign one. Without a choice, nothing is drawn.
@@ -183,12 +185,8 @@ impl Draws {
         if n <= 1 {
             return 0;
         }
-        let given = &mut self.given;
-        let entry = self.labels.entry(label).or_insert_with(|| Label {
-            concern: Concern::of(label),
-            drawn: 0,
-            given: given.remove(label).unwrap_or_default(),
-        });
+        let place = self.place_of(label);
+        let entry = &mut self.labels[place];
         let k = entry.drawn;
         entry.drawn += 1;
         let stream = entry.concern as usize;
@@ -201,6 +199,21 @@ impl Draws {
         };
         self.tape.push(Choice { label: Cow::Borrowed(label), k, n, value });
         value
+    }
+
+    fn place_of(&mut self, label: &'static str) -> usize {
+        // The same literal is nearly always the same text in memory, which is found without reading it.
+        let known = self.labels.iter().position(|known| std::ptr::eq(known.name, label));
+        if let Some(place) = known.or_else(|| self.labels.iter().position(|l| l.name == label)) {
+            return place;
+        }
+        self.labels.push(Label {
+            name: label,
+            concern: Concern::of(label),
+            drawn: 0,
+            given: self.given.remove(label).unwrap_or_default(),
+        });
+        self.labels.len() - 1
     }
 
     /// What was chosen.

@@ -185,17 +185,18 @@ impl Drop for Child {
 /// Reads while there is room and the session wants it, so that an agent that floods is slowed down by its own pipe.
 async fn read_stdout(mut pipe: Reader, reading: Watched<bool>, chunks: mpsc::Sender<Chunk>) {
     let room = Arc::new(Semaphore::new(STDOUT_BYTES_MAX));
-    let mut buffer = vec![0; READ_BYTES];
+    let mut buffer = Vec::with_capacity(READ_BYTES);
     loop {
         reading.wait_for(|on| *on).await;
         // Room first, then the read: nothing is read that could not be kept.
         let Ok(mut kept) = Arc::clone(&room).acquire_many_owned(READ_BYTES as u32).await else {
             return;
         };
-        let Ok(read @ 1..) = pipe.read(&mut buffer).await else { return };
+        buffer.clear();
+        let Ok(read @ 1..) = pipe.read_buf(&mut buffer).await else { return };
         let Some(used) = kept.split(read) else { return };
         drop(kept);
-        let chunk = Chunk { bytes: buffer[..read].to_vec(), _room: used };
+        let chunk = Chunk { bytes: buffer.as_slice().to_vec(), _room: used };
         if chunks.send(chunk).await.is_err() {
             return;
         }
@@ -204,9 +205,10 @@ async fn read_stdout(mut pipe: Reader, reading: Watched<bool>, chunks: mpsc::Sen
 
 /// Reads whatever the session does: an agent must never block on its own complaints (rule 1.5.9).
 async fn drain_stderr(mut pipe: Reader, tail: StderrTail, grown: mpsc::Sender<()>) {
-    let mut buffer = vec![0; READ_BYTES];
-    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        tail.push(&buffer[..read]);
+    let mut buffer = Vec::with_capacity(READ_BYTES);
+    while let Ok(1..) = pipe.read_buf(&mut buffer).await {
+        tail.push(&buffer);
+        buffer.clear();
         // Full means that the session has been told and has not come yet; it takes all of it when it does.
         if matches!(grown.try_send(()), Err(mpsc::error::TrySendError::Closed(()))) {
             return;

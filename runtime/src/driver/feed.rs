@@ -99,7 +99,7 @@ impl<T> Feed<T> {
         if inner.wanted {
             return Poll::Ready(());
         }
-        inner.producer = Some(cx.waker().clone());
+        keep(&mut inner.producer, cx);
         Poll::Pending
     }
 }
@@ -123,7 +123,7 @@ impl<T> Tap<T> {
         if inner.ended {
             return Poll::Ready(None);
         }
-        inner.subscriber = Some(cx.waker().clone());
+        keep(&mut inner.subscriber, cx);
         if inner.lagging && !inner.wanted {
             inner.wanted = true;
             wake(inner.producer.take(), inner);
@@ -137,6 +137,14 @@ impl<T> Drop for Tap<T> {
         let mut inner = lock(&self.0);
         inner.dropped = true;
         inner.frames.clear();
+    }
+}
+
+/// Most polls come by the same waker, which is then not cloned.
+fn keep(place: &mut Option<Waker>, cx: &Context<'_>) {
+    match place {
+        Some(waker) => waker.clone_from(cx.waker()),
+        none => *none = Some(cx.waker().clone()),
     }
 }
 

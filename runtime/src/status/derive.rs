@@ -142,14 +142,15 @@ fn words(item: &Item) -> Option<&str> {
 }
 
 fn preview(text: &str) -> String {
-    text.chars().take(PREVIEW_CHARS_MAX).collect()
+    beginning(text).to_owned()
 }
 
-/// Reads no more of a long text than it shows.
 fn first_line(text: &str) -> String {
-    text.chars()
-        .skip_while(|c| c.is_whitespace())
-        .take_while(|c| *c != '\n')
-        .take(PREVIEW_CHARS_MAX)
-        .collect()
+    beginning(text.trim_start()).split('\n').take(1).collect()
+}
+
+/// As much of a text as is shown; of a long one no more is read.
+fn beginning(text: &str) -> &str {
+    let end = text.char_indices().nth(PREVIEW_CHARS_MAX).map_or(text.len(), |(end, _)| end);
+    &text[..end]
 }

@@ -5,11 +5,12 @@
 //! inside a task of madsim without a difference in the trace.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -57,12 +58,11 @@ impl TaskWaker {
 }
 
 struct State {
-    tasks: BTreeMap<u32, Slot>,
-    next_task: u32,
+    /// By number; none once it is over.
+    tasks: Vec<Option<Slot>>,
     /// By time, then by the order of arming.
     timers: BTreeMap<(Mono, u64), Waker>,
     next_timer: u64,
-    now: Mono,
     scopes: u32,
     dead_scopes: BTreeSet<u32>,
     draws: Draws,
@@ -74,7 +74,16 @@ struct State {
     lowest: u64,
 }
 
+impl State {
+    /// A task that is not over.
+    fn task(&mut self, id: u32) -> Option<&mut Slot> {
+        self.tasks.get_mut(id as usize)?.as_mut()
+    }
+}
+
 struct Shared {
+    /// Virtual time, in microseconds: asked for far more often than anything else, so not under the lock.
+    now_us: AtomicU64,
     state: Mutex<State>,
     ready: Arc<Mutex<Vec<u32>>>,
     pick: Pick,
@@ -93,7 +102,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Kernel for TapeKernel {
     fn now(&self) -> Mono {
-        lock(&self.shared.state).now
+        self.shared.now()
     }
 
     fn sleep_until(&self, at: Mono) -> BoxFuture<()> {
@@ -114,9 +123,8 @@ impl Kernel for TapeKernel {
         let dead: Vec<Slot> = {
             let mut state = lock(&self.shared.state);
             state.dead_scopes.insert(self.scope);
-            let mine = state.tasks.iter().filter(|(_, slot)| slot.scope == self.scope);
-            let mine: Vec<u32> = mine.map(|(id, _)| *id).collect();
-            mine.iter().filter_map(|id| state.tasks.remove(id)).collect()
+            let mine = |slot: &mut Slot| slot.scope == self.scope;
+            state.tasks.iter_mut().filter_map(|slot| slot.take_if(mine)).collect()
         };
         dead.iter().for_each(|slot| slot.waker.retire());
         // Dropped without the lock, in the order of their start: a drop may wake, close or spawn.
@@ -128,9 +136,7 @@ impl Kernel for TapeKernel {
     }
 
     fn trace(&self, what: &'static str, detail: fmt::Arguments<'_>) {
-        let mut state = lock(&self.shared.state);
-        let now = state.now;
-        state.trace.note(now, what, detail);
+        lock(&self.shared.state).trace.note(self.shared.now(), what, detail);
     }
 }
 
@@ -147,23 +153,25 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut state = lock(&this.shared.state);
-        if state.now >= this.at {
+        if this.shared.now() >= this.at {
             if this.suspended {
                 return Poll::Ready(());
             }
             this.suspended = true;
-            drop(state);
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         this.suspended = true;
+        let mut state = lock(&this.shared.state);
         // One timer however often it is polled.
         let number = *this.armed.get_or_insert_with(|| {
             state.next_timer += 1;
             state.next_timer
         });
-        state.timers.insert((this.at, number), cx.waker().clone());
+        match state.timers.entry((this.at, number)) {
+            Entry::Occupied(mut armed) => armed.get_mut().clone_from(cx.waker()),
+            Entry::Vacant(place) => drop(place.insert(cx.waker().clone())),
+        }
         Poll::Pending
     }
 }
@@ -189,12 +197,11 @@ impl Shared {
             drops.extend((0..count).map(|_| draws.choose("schedule.drop_at", steps)));
         }
         Arc::new(Self {
+            now_us: AtomicU64::new(Mono::ZERO.0),
             state: Mutex::new(State {
-                tasks: BTreeMap::new(),
-                next_task: 0,
+                tasks: Vec::new(),
                 timers: BTreeMap::new(),
                 next_timer: 0,
-                now: Mono::ZERO,
                 scopes: 0,
                 dead_scopes: BTreeSet::new(),
                 draws,
@@ -208,6 +215,11 @@ impl Shared {
         })
     }
 
+    fn now(&self) -> Mono {
+        // Only the run's own thread writes it.
+        Mono(self.now_us.load(Ordering::Relaxed))
+    }
+
     fn spawn(&self, name: &'static str, scope: u32, future: BoxFuture<()>) {
         let mut state = lock(&self.state);
         if state.dead_scopes.contains(&scope) {
@@ -215,8 +227,8 @@ impl Shared {
             drop(future);
             return;
         }
-        let id = state.next_task;
-        state.next_task += 1;
+        // A run takes fewer steps than this counts.
+        let id = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
         let priority = match self.pick {
             Pick::Pct { .. } => {
                 PRIORITY_FLOOR + 1 + state.draws.choose("schedule.priority", PRIORITY_FLOOR)
@@ -225,7 +237,7 @@ impl Shared {
         };
         let waker =
             Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: self.ready.clone() });
-        state.tasks.insert(id, Slot { name, scope, future: Some(future), waker, priority });
+        state.tasks.push(Some(Slot { name, scope, future: Some(future), waker, priority }));
         drop(state);
         lock(&self.ready).push(id);
     }
@@ -241,7 +253,7 @@ impl Shared {
                 usize::try_from(place).unwrap_or(0)
             }
             Pick::Pct { .. } => {
-                let priority = |place: &usize| state.tasks.get(&ready[*place]).map(|s| s.priority);
+                let mut priority = |place: &usize| state.task(ready[*place]).map(|s| s.priority);
                 (0..ready.len()).max_by_key(|place| (priority(place), Reverse(*place)))?
             }
         };
@@ -256,29 +268,29 @@ impl Shared {
         }
         let Some(id) = self.next_ready(&mut state) else { return Ok(Step::NoneReady) };
         state.steps += 1;
-        let (steps, now) = (state.steps, state.now);
+        let steps = state.steps;
         let drops = state.drops.contains(&steps);
         state.lowest -= u64::from(drops);
         let lowest = state.lowest;
-        let Some(slot) = state.tasks.get_mut(&id) else { return Ok(Step::Suspended) };
+        let Some(slot) = state.task(id) else { return Ok(Step::Suspended) };
         if drops {
             slot.priority = lowest;
         }
         slot.waker.queued.store(false, Ordering::Relaxed);
         let (name, waker) = (slot.name, Waker::from(Arc::clone(&slot.waker)));
         let Some(mut future) = slot.future.take() else { return Ok(Step::Suspended) };
-        state.trace.note_step(now, name, id);
+        state.trace.note_step(self.now(), name, id);
         drop(state);
         let polled = caught(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         let mut state = lock(&self.state);
-        match (&polled, state.tasks.get_mut(&id)) {
+        match (&polled, state.task(id)) {
             (Ok(Poll::Pending), Some(slot)) => {
                 slot.future = Some(future);
                 return Ok(Step::Suspended);
             }
             _ => {
                 // It has ended, or its scope was killed while it ran.
-                let slot = state.tasks.remove(&id);
+                let slot = state.tasks.get_mut(id as usize).and_then(Option::take);
                 drop(state);
                 if let Some(slot) = &slot {
                     slot.waker.retire();
@@ -291,10 +303,10 @@ impl Shared {
 
     /// Jumps to the next timer and fires what is due.
     fn fire(&self, to: Mono) {
+        self.now_us.fetch_max(to.0, Ordering::Relaxed);
         loop {
             let waker = {
                 let mut state = lock(&self.state);
-                state.now = state.now.max(to);
                 match state.timers.first_entry() {
                     Some(timer) if timer.key().0 <= to => Some(timer.remove()),
                     _ => None,
@@ -371,7 +383,7 @@ impl<T: Send + 'static> Tape<T> {
             Some((at, _)) if *at <= self.limits.1 => Next::Sleep(*at),
             Some(_) => Next::Over(Ended::TooMuchTime),
             None => Next::Over(Ended::Deadlock {
-                waiting: state.tasks.values().map(|slot| slot.name).collect(),
+                waiting: state.tasks.iter().flatten().map(|slot| slot.name).collect(),
             }),
         }
     }
@@ -390,7 +402,8 @@ impl<T: Send + 'static> Tape<T> {
         let mut state = lock(&self.shared.state);
         let draws = std::mem::replace(&mut state.draws, Draws::new(crate::draws::Source::Benign));
         let trace = std::mem::replace(&mut state.trace, Trace::new(Default::default()));
-        Outcome { ended, tape: draws.into_tape(), trace, steps: state.steps, now: state.now }
+        let now = self.shared.now();
+        Outcome { ended, tape: draws.into_tape(), trace, steps: state.steps, now }
     }
 }
 

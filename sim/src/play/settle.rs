@@ -108,8 +108,8 @@ impl Settling<'_> {
     fn waits_for_proof(&self, session: &SessionId) -> bool {
         let host = self.stage.hosts.current().map(|current| current.no);
         let queued = |s: &SubmissionView| s.state == SubmissionState::Queued;
-        let timeline = self.stage.clients.timeline(0, session);
-        !timeline.submissions().iter().any(|s| queued(s))
+        let waits = |held: &Timeline| held.submissions().iter().any(|s| queued(s));
+        !self.stage.clients.look(0, session, waits)
             && self.stage.witness.know(|facts| facts.is_unprovable(session, host))
     }
 
@@ -145,7 +145,8 @@ impl Settling<'_> {
     async fn person_catches_up(&self, session: &SessionId) {
         let Some(current) = self.stage.hosts.current() else { return };
         let Ok(whole) = current.host.snapshot(session).await else { return };
-        let is_there = || self.stage.clients.timeline(0, session).cursor().seq >= whole.cursor.seq;
+        let (clients, wanted) = (&self.stage.clients, whole.cursor.seq);
+        let is_there = || clients.look(0, session, |held| held.cursor().seq) >= wanted;
         // Whether it ever gets there is judged at the end.
         self.within(CONVERGE_MS_MAX, is_there).await;
     }

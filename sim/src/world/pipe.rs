@@ -184,6 +184,16 @@ impl ReadEnd {
 
     /// Reads what has arrived; 0 is the end of the stream.
     pub fn poll_bytes(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.poll_arrived(cx, buf.len(), |bytes| buf[..bytes.len()].copy_from_slice(bytes))
+    }
+
+    /// Hands over at most `most` bytes of what has arrived, and tells how many; 0 is the end of the stream.
+    fn poll_arrived(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+        take: impl FnOnce(&[u8]),
+    ) -> Poll<io::Result<usize>> {
         if self.end.is_closed() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
@@ -207,8 +217,8 @@ impl ReadEnd {
                     (self.arrival, self.suspended) = (None, false);
                     return Poll::Ready(Ok(0));
                 };
-                let count = (chunk.len() - read).min(buf.len());
-                buf[..count].copy_from_slice(&chunk[read..read + count]);
+                let count = (chunk.len() - read).min(most);
+                take(&chunk[read..read + count]);
                 let whole = read + count == chunk.len();
                 state.bytes -= count;
                 state.read_of_first = if whole { 0 } else { read + count };
@@ -241,7 +251,7 @@ impl AsyncRead for ReadEnd {
             return Poll::Ready(Ok(()));
         }
         let this = self.get_mut();
-        this.poll_bytes(cx, buf.initialize_unfilled()).map_ok(|count| buf.advance(count))
+        this.poll_arrived(cx, buf.remaining(), |bytes| buf.put_slice(bytes)).map_ok(|_| ())
     }
 }
 
